@@ -1,0 +1,70 @@
+"""The dense network in training: forward, backward and its optimizer, the same for every system."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from baselines.model import Dlrm
+from baselines.optimizer import dense_optimizer
+from baselines.system import Job
+from datasets.loader import Batch
+
+
+class Dense:
+    """The dense weights on the device, and what is done with a (micro-)batch there.
+
+    bf16 means autocast of the network over float32 master weights; the loss is float32, or float64 with fp64.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.device = job.device
+        self.dtype = job.dtype
+        self.network = Dlrm(job.model, job.schema, job.seed).to(job.device, job.dtype)
+        self.optimizer = dense_optimizer(job.optimizer, self.network.parameters(), job.lr)
+        self._autocast = job.precision == "bf16"
+        self._clock = job.clock
+
+    def logits(self, dense: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
+        """[B] logits of dense features [B, F] and pooled vectors [B, T, D], all on the device."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._autocast):
+            return self.network(dense.to(self.dtype), vectors).to(self.dtype)
+
+    def backward(self, batch: Batch, vectors: torch.Tensor, batch_size: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Forward and backward of a batch whose tensors are on the device.
+
+        The loss is the sum over the inputs divided by `batch_size`, the size of the whole mini-batch, so that the
+        gradients of its parts add up to its own. Dense gradients add to those already there. Returns the loss and the
+        gradient [B, T, D] of the vectors.
+        """
+        vectors = vectors.detach().requires_grad_()
+        with self._clock.phase("dense_forward"):
+            logits = self.logits(batch.dense, vectors)
+            losses = binary_cross_entropy_with_logits(logits, batch.labels.to(self.dtype), reduction="none")
+            if batch.weights is not None:
+                losses = losses * batch.weights
+            loss = losses.sum() / batch_size
+        with self._clock.phase("dense_backward"):
+            loss.backward()  # type: ignore[no-untyped-call]
+        self._clock.count(dense_flops=self.network.flops_per_input * len(batch))
+        assert vectors.grad is not None
+        return loss.detach(), vectors.grad
+
+    def step(self) -> None:
+        """One step of the dense optimizer."""
+        with self._clock.phase("dense_update"):
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
+
+    def save(self) -> Any:
+        """A copy of the weights and of the optimizer's state, for `restore`."""
+        return copy.deepcopy((self.network.state_dict(), self.optimizer.state_dict()))
+
+    def restore(self, saved: Any) -> None:
+        """Go back to what `save` returned."""
+        network, optimizer = saved
+        self.network.load_state_dict(network)
+        self.optimizer.load_state_dict(optimizer)

@@ -1,0 +1,147 @@
+"""The two hot loops of an embedding table: gather rows, and update each row of a batch once.
+
+On the CPU the update is one fused pass over the batch's gradients: lookups are sorted by row, the sorted list is cut
+into one part a thread at row boundaries, and each thread sums a row's gradients and applies the optimizer to that row.
+No two threads touch the same row, the sums run in the order of the batch, and no gradient of the table's size is made.
+numba compiles the loops without the interpreter's lock; threads come from a pool of our own, since a system may update
+and gather at the same time, which numba's own thread pool does not allow. `plain_update` is the same in torch's
+operators: the reference that the loops are tested against, and what runs on a GPU.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import numpy as np
+import torch
+from numba import njit
+
+from baselines.devices import HOST
+from baselines.optimizer import EPS
+
+MIN_PART = 2048  # lookups below which another thread costs more than it saves
+
+
+def gather(weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """[n, D]: the rows [n] of a matrix [rows, D]."""
+    return weights.index_select(0, rows)
+
+
+def update(
+    weights: torch.Tensor,
+    state: torch.Tensor,
+    frozen: torch.Tensor,
+    rows: torch.Tensor,
+    grads: torch.Tensor,
+    lr: float,
+) -> tuple[int, int]:
+    """Apply the gradients [n, D] of lookups [n] to the rows they looked up, each row once, in place.
+
+    The state's width tells the optimizer (baselines.optimizer.row_state). `frozen` [rows] bool marks rows that are left
+    as they are. Returns how many rows were written and how many were not.
+    """
+    if weights.device != HOST:
+        return plain_update(weights, state, frozen, rows, grads, lr)
+    if len(rows) == 0:
+        return 0, 0
+    ordered, order = torch.sort(rows, stable=True)
+    parts = max(1, min(torch.get_num_threads(), len(rows) // MIN_PART))
+    cuts = np.linspace(0, len(rows), parts + 1).astype(np.int64)
+    arrays = (weights, state, frozen, ordered, order, grads.contiguous())
+    shared = [array.numpy() for array in arrays]
+    scale = weights.numpy().dtype.type
+    calls = [(*shared, scale(lr), scale(EPS), cuts[part], cuts[part + 1]) for part in range(parts)]
+    others = [_pool(parts - 1).submit(_update, *call) for call in calls[1:]] if parts > 1 else []
+    done = [_update(*calls[0]), *(other.result() for other in others)]
+    return sum(int(d[0]) for d in done), sum(int(d[1]) for d in done)
+
+
+def plain_update(
+    weights: torch.Tensor,
+    state: torch.Tensor,
+    frozen: torch.Tensor,
+    rows: torch.Tensor,
+    grads: torch.Tensor,
+    lr: float,
+) -> tuple[int, int]:
+    """`update` in torch's operators, on any device."""
+    unique, where = torch.unique(rows, return_inverse=True)
+    summed = grads.new_zeros(len(unique), grads.shape[1]).index_add_(0, where, grads)
+    free = ~frozen[unique]
+    touched, summed = unique[free], summed[free]
+    if state.shape[1] == 0:  # SGD
+        step = summed
+    else:  # row-wise Adagrad, Adagrad
+        square = summed.square().mean(1, keepdim=True) if state.shape[1] == 1 else summed.square()
+        state[touched] += square
+        step = summed / (state[touched].sqrt() + EPS)
+    weights[touched] -= lr * step
+    return len(touched), len(unique) - len(touched)
+
+
+def marked_lookups(marks: np.ndarray, row_ids: np.ndarray) -> np.ndarray:
+    """[n] int64: how many of each input's lookups [n, C] are of rows that `marks` [rows] bool marks."""
+    return _marked_lookups(marks, row_ids)
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="row-update")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a child of fork has none of its parent's threads
+
+
+@njit(nogil=True, cache=True)
+def _row_start(ordered, position):  # type: ignore[no-untyped-def]
+    """The first position, at or after the given one, where a row begins."""
+    while 0 < position < len(ordered) and ordered[position] == ordered[position - 1]:
+        position += 1
+    return position
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def _update(weights, state, frozen, ordered, order, grads, lr, eps, first, last):  # type: ignore[no-untyped-def]
+    width = weights.shape[1]
+    total = np.empty(width, weights.dtype)
+    position, last = _row_start(ordered, first), _row_start(ordered, last)
+    written, skipped = 0, 0
+    while position < last:
+        row = ordered[position]
+        total[:] = 0
+        while position < last and ordered[position] == row:
+            grad = grads[order[position]]
+            for d in range(width):
+                total[d] += grad[d]
+            position += 1
+        if frozen[row]:
+            skipped += 1
+            continue
+        written += 1
+        if state.shape[1] == 0:  # SGD
+            for d in range(width):
+                weights[row, d] -= lr * total[d]
+        elif state.shape[1] == 1:  # row-wise Adagrad
+            square = weights.dtype.type(0)
+            for d in range(width):
+                square += total[d] * total[d]
+            state[row, 0] += square / weights.dtype.type(width)
+            scale = lr / (np.sqrt(state[row, 0]) + eps)
+            for d in range(width):
+                weights[row, d] -= scale * total[d]
+        else:  # Adagrad
+            for d in range(width):
+                state[row, d] += total[d] * total[d]
+                weights[row, d] -= lr * total[d] / (np.sqrt(state[row, d]) + eps)
+    return written, skipped
+
+
+@njit(nogil=True, cache=True)
+def _marked_lookups(marks, row_ids):  # type: ignore[no-untyped-def]
+    found = np.zeros(len(row_ids), np.int64)
+    for i in range(len(row_ids)):
+        for c in range(row_ids.shape[1]):
+            found[i] += marks[row_ids[i, c]]
+    return found

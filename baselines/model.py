@@ -1,0 +1,110 @@
+"""DLRM's dense part (Naumov et al., arXiv 1906.00091) and the named models.
+
+The shapes are those of the papers' RM2 to RM4 (FAE, Table 2; Hotline, Table 2). The initial weights are those of the
+published model: linear weights N(0, sqrt(2 / (in + out))), biases N(0, sqrt(1 / out)), rows U(-sqrt(1/n), sqrt(1/n))
+in a table of n rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from datasets.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A named model: the width of a row and the layers of the two MLPs."""
+
+    dim: int
+    bottom: tuple[int, ...]  # widths after the dense features; the last one is `dim`
+    top: tuple[int, ...]  # widths after the interaction; the last one is 1
+    summary: str
+
+
+MODELS = {
+    "small": Model(dim=16, bottom=(64, 16), top=(64, 32, 1), summary="a small DLRM, for a laptop and for tests"),
+    "rm2": Model(dim=16, bottom=(512, 256, 64, 16), top=(512, 256, 1), summary="the papers' DLRM for Criteo Kaggle"),
+    "rm3": Model(dim=64, bottom=(512, 256, 64), top=(512, 512, 256, 1), summary="the papers' DLRM for Criteo Terabyte"),
+    "rm4": Model(dim=16, bottom=(512, 256, 64, 16), top=(512, 256, 1), summary="the papers' DLRM for Avazu"),
+}
+
+
+class Dlrm(nn.Module):
+    """Bottom MLP, dot interaction, top MLP: from dense features and looked-up vectors to one logit an input.
+
+    Where the data set has no dense features, one learned vector stands in for the bottom MLP's output, so that every
+    table keeps an effect of its own beside its products with the others.
+    """
+
+    def __init__(self, model: Model, schema: Schema, seed: int) -> None:
+        super().__init__()
+        random = torch.Generator().manual_seed(seed)
+        num_tables = len(schema.tables)
+        self.bottom: nn.Module
+        if schema.dense:
+            self.bottom = mlp((len(schema.dense), *model.bottom), random, last_relu=True)
+        else:
+            self.bottom = Constant(torch.randn(model.dim, generator=random) * math.sqrt(1 / model.dim))
+        num_vectors = num_tables + 1
+        pairs = torch.tril_indices(num_vectors, num_vectors, offset=-1)
+        self.register_buffer("_pairs", pairs[0] * num_vectors + pairs[1], persistent=False)
+        self.top = mlp((model.dim + pairs.shape[1], *model.top), random, last_relu=False)
+        self.flops_per_input = self._flops(num_vectors, model.dim)
+
+    def forward(self, dense: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
+        """Logits [B] of dense features [B, F] and pooled vectors [B, T, D]."""
+        bottom = self.bottom(dense)  # [B, D]
+        stacked = torch.cat([bottom.unsqueeze(1), vectors.to(bottom.dtype)], dim=1)  # [B, T + 1, D]
+        products = torch.bmm(stacked, stacked.transpose(1, 2)).flatten(1)  # [B, (T + 1)²]
+        return self.top(torch.cat([bottom, products[:, self._pairs]], dim=1)).squeeze(1)
+
+    def _flops(self, num_vectors: int, dim: int) -> int:
+        """Floating-point operations of one input, forward and backward; a multiply-add is two.
+
+        Backward costs a layer twice its forward, less the gradient of the network's own input.
+        """
+        layers = [layer for layer in self.modules() if isinstance(layer, nn.Linear)]
+        forward = sum(2 * layer.in_features * layer.out_features for layer in layers)
+        forward += 2 * num_vectors * num_vectors * dim
+        first = self.bottom[0] if isinstance(self.bottom, nn.Sequential) else None
+        unused = 2 * first.in_features * first.out_features if isinstance(first, nn.Linear) else 0
+        return 3 * forward - unused
+
+
+class Constant(nn.Module):
+    """One learned vector, whatever the input."""
+
+    def __init__(self, vector: torch.Tensor) -> None:
+        super().__init__()
+        self.vector = nn.Parameter(vector)
+
+    def forward(self, dense: torch.Tensor) -> torch.Tensor:
+        return self.vector.expand(len(dense), -1)
+
+
+def mlp(widths: Sequence[int], random: torch.Generator, last_relu: bool) -> nn.Sequential:
+    """Linear layers with ReLUs in between, with the published initial weights."""
+    layers: list[nn.Module] = []
+    for fan_in, fan_out in zip(widths, widths[1:], strict=False):
+        layer = nn.Linear(fan_in, fan_out)
+        with torch.no_grad():
+            layer.weight.normal_(0, math.sqrt(2 / (fan_in + fan_out)), generator=random)
+            layer.bias.normal_(0, math.sqrt(1 / fan_out), generator=random)
+        layers += [layer, nn.ReLU()]
+    return nn.Sequential(*(layers if last_relu else layers[:-1]))
+
+
+def initial_rows(schema: Schema, dim: int, seed: int, table: int) -> torch.Tensor:
+    """[rows, D] float32: the initial rows of one table, the same wherever they are made; the reserved row is zero."""
+    num_rows = schema.tables[table].rows
+    random = torch.Generator().manual_seed(seed * 1_000_003 + table)
+    bound = math.sqrt(1 / num_rows)
+    rows = torch.empty(num_rows, dim).uniform_(-bound, bound, generator=random)
+    rows[schema.reserved_rows[table] - schema.table_offsets[table]] = 0
+    return rows

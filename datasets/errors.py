@@ -1,0 +1,18 @@
+"""The error that ends a command in one sentence instead of a traceback."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """A mistake of the user's: the message says what, where and what to do. Ends with exit status 2."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
+    """The refusal of a name that does not exist, with the nearest one that does."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean '{near[0]}'?" if near else f"known are: {', '.join(known)}."
+    return UserError(f"unknown {kind} '{name}': {hint}")

@@ -48,7 +48,7 @@ class Dense:
                 losses = losses * batch.weights
             loss = losses.sum() / batch_size
         with self._clock.phase("dense_backward"):
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
         self._clock.count(dense_flops=self.network.flops_per_input * len(batch))
         assert vectors.grad is not None
         return loss.detach(), vectors.grad

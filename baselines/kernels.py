@@ -1,4 +1,4 @@
-"""The two hot loops of an embedding table: gather rows, and update each row of a batch once.
+"""The hot loops: gather rows, update each row of a batch once, count and classify lookups.
 
 On the CPU the update is one fused pass over the batch's gradients: lookups are sorted by row, the sorted list is cut
 into one part a thread at row boundaries, and each thread sums a row's gradients and applies the optimizer to that row.
@@ -86,6 +86,11 @@ def marked_lookups(marks: np.ndarray, row_ids: np.ndarray) -> np.ndarray:
     return _marked_lookups(marks, row_ids)
 
 
+def count_lookups(counts: np.ndarray, row_ids: np.ndarray) -> None:
+    """Add one to counts [R] int64 for each lookup [n, C]."""
+    _count_lookups(counts, row_ids)
+
+
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="row-update")
@@ -145,3 +150,10 @@ def _marked_lookups(marks, row_ids):  # type: ignore[no-untyped-def]
         for c in range(row_ids.shape[1]):
             found[i] += marks[row_ids[i, c]]
     return found
+
+
+@njit(nogil=True, cache=True)
+def _count_lookups(counts, row_ids):  # type: ignore[no-untyped-def]
+    for i in range(len(row_ids)):
+        for c in range(row_ids.shape[1]):
+            counts[row_ids[i, c]] += 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import nn
@@ -53,6 +54,7 @@ class Dlrm(nn.Module):
             self.bottom = Constant(torch.randn(model.dim, generator=random) * math.sqrt(1 / model.dim))
         num_vectors = num_tables + 1
         pairs = torch.tril_indices(num_vectors, num_vectors, offset=-1)
+        self._pairs: torch.Tensor
         self.register_buffer("_pairs", pairs[0] * num_vectors + pairs[1], persistent=False)
         self.top = mlp((model.dim + pairs.shape[1], *model.top), random, last_relu=False)
         self.flops_per_input = self._flops(num_vectors, model.dim)
@@ -91,7 +93,7 @@ class Constant(nn.Module):
 def mlp(widths: Sequence[int], random: torch.Generator, last_relu: bool) -> nn.Sequential:
     """Linear layers with ReLUs in between, with the published initial weights."""
     layers: list[nn.Module] = []
-    for fan_in, fan_out in zip(widths, widths[1:], strict=False):
+    for fan_in, fan_out in pairwise(widths):
         layer = nn.Linear(fan_in, fan_out)
         with torch.no_grad():
             layer.weight.normal_(0, math.sqrt(2 / (fan_in + fan_out)), generator=random)

@@ -26,3 +26,16 @@ def row_state(name: str, weights: torch.Tensor) -> torch.Tensor:
     """The optimizer's state for a matrix of rows [rows, D]: [rows, 0], [rows, 1] or [rows, D]."""
     width = {"sgd": 0, "rowwise-adagrad": 1, "adagrad": weights.shape[1]}[name]
     return weights.new_zeros(len(weights), width)
+
+
+def dense_step(weights: torch.Tensor, state: torch.Tensor | None, grads: torch.Tensor, lr: float) -> None:
+    """One step of `dense_optimizer` on a flat vector, in place; `state` is None with SGD.
+
+    The same operations as torch.optim's, for a process that has to start quickly: to make one of torch's optimizers
+    imports its compiler, which takes as long as importing torch.
+    """
+    if state is None:
+        weights.add_(grads, alpha=-lr)
+    else:
+        state.addcmul_(grads, grads)
+        weights.addcdiv_(grads, state.sqrt().add_(EPS), value=-lr)

@@ -1,4 +1,4 @@
-"""Where the rows live. The base class is the simplest placement, that of `dlrm`: rows on the host, network on the device.
+"""Where the rows live. The base class is the placement of `dlrm`: rows on the host, the network on the device.
 
 A system with another placement subclasses it and writes `lookup` and `update`, or the whole of `train`.
 """
@@ -47,6 +47,9 @@ class Placement:
     Looked-up vectors, pooled, go up the link; their gradients come down.
     """
 
+    hot_rows_share: float | None = None  # of all rows; None where the placement knows no hot rows
+    hot_inputs_share: float | None = None  # of the training inputs
+
     def __init__(self, job: Job) -> None:
         self.job = job
         self.clock = job.clock
@@ -93,7 +96,7 @@ class Placement:
 
     def logits(self, batch: Batch) -> torch.Tensor:
         """Logits [B] without training."""
-        with torch.inference_mode():
+        with torch.no_grad():  # not inference_mode, which the kernels of FBGEMM refuse
             return self.dense.logits(self.link.to_device(batch.dense), self.lookup(batch.ids))
 
     def rows(self) -> torch.Tensor:

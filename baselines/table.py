@@ -45,12 +45,27 @@ class EmbeddingTable:
             self.state[rows] = move(part.state)
 
 
-def initial_table(schema: Schema, dim: int, optimizer: str, lr: float, dtype: torch.dtype, seed: int) -> EmbeddingTable:
-    """All rows of all tables in the host's memory, as they are before training; the reserved rows are frozen."""
-    weights = torch.empty(schema.num_rows, dim, dtype=dtype)
-    for table, first in enumerate(schema.table_offsets[:-1]):
-        rows = initial_rows(schema, dim, seed, table)
+def initial_table(
+    schema: Schema,
+    dim: int,
+    optimizer: str,
+    lr: float,
+    dtype: torch.dtype,
+    seed: int,
+    shard: int = 0,
+    num_shards: int = 1,
+) -> EmbeddingTable:
+    """Rows of all tables in the host's memory, as they are before training; the reserved rows are frozen.
+
+    Of `num_shards` shards, shard s holds the row ids r with r mod num_shards = s, in order.
+    """
+    weights = torch.empty(len(range(shard, schema.num_rows, num_shards)), dim, dtype=dtype)
+    for table, offset in enumerate(schema.table_offsets[:-1].tolist()):
+        skipped = (shard - offset) % num_shards  # rows of the table before the shard's first one
+        rows = initial_rows(schema, dim, seed, table)[skipped::num_shards]
+        first = (offset + skipped) // num_shards
         weights[first : first + len(rows)] = rows
-    frozen = torch.zeros(schema.num_rows, dtype=torch.bool)
-    frozen[torch.from_numpy(schema.reserved_rows)] = True
+    frozen = torch.zeros(len(weights), dtype=torch.bool)
+    reserved = torch.from_numpy(schema.reserved_rows)
+    frozen[reserved[reserved % num_shards == shard] // num_shards] = True
     return EmbeddingTable(weights, row_state(optimizer, weights), frozen, lr)

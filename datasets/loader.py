@@ -58,9 +58,7 @@ def read(split: Split, inputs: np.ndarray, weights: np.ndarray | None = None) ->
     )
 
 
-def batches(
-    split: Split, inputs: np.ndarray, batch_size: int, weights: np.ndarray | None = None
-) -> Iterator[Batch]:
+def batches(split: Split, inputs: np.ndarray, batch_size: int, weights: np.ndarray | None = None) -> Iterator[Batch]:
     """The mini-batches of a run of inputs, in order; the last one may be short. One thread reads ahead."""
     ready: queue.Queue[Batch | BaseException | None] = queue.Queue(maxsize=READ_AHEAD)
     stopped = threading.Event()

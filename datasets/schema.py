@@ -22,7 +22,9 @@ class Table:
 
     def __post_init__(self) -> None:
         if self.rows < 2 or self.lookups < 1:
-            raise ValueError(f"table {self.name}: needs at least 2 rows and 1 lookup, got {self.rows} and {self.lookups}")
+            raise ValueError(
+                f"table {self.name}: needs at least 2 rows and 1 lookup, got {self.rows} and {self.lookups}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,42 @@
+# `make` lists the targets. The environment in .venv is made when it is missing or pyproject.toml has changed.
+PYTHON ?= python3
+EXTRAS ?= cpu,test
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup compare test lint clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
+	@echo "  PYTHON=$(PYTHON) and EXTRAS=$(EXTRAS) can be set; a machine with an NVIDIA GPU takes EXTRAS=gpu,test"
+
+setup: $(STAMP) ## make .venv and install slipbench into it
+
+$(STAMP): pyproject.toml packaging/fbgemm-gpu/pyproject.toml
+	@echo "making $(VENV) with $(PYTHON)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "slipbench needs Python 3.11 or newer; name one with PYTHON=...")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
+	@echo "installing slipbench[$(EXTRAS)], which takes a few minutes the first time"
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-warn-script-location -e '.[$(EXTRAS)]' \
+		| sed -n -e 's/^Collecting \([^ ]*\).*/  \1/p' -e 's/^Installing collected.*/  installing/p' -e '/^Success/s/.*/  done/p'; \
+		exit $${PIPESTATUS[0]}
+	@touch $@
+
+compare: $(STAMP) ## run all systems on the embedded data set, print the table, write CSVs and figures
+	@$(BIN)/slipbench compare $(ARGS)
+
+test: $(STAMP) ## run the tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(STAMP) ## check style and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+clean: ## delete .venv and caches; results stay
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+SHELL := /bin/bash

@@ -1,0 +1,71 @@
+"""A placement with a second tier: some rows, the hot ones, in a table on the device. The base of FAE and Hotline."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from baselines.hotset import hot_inputs
+from baselines.placement import Placement
+from baselines.system import Job
+from baselines.table import EmbeddingTable
+
+
+class HotPlacement(Placement):
+    """All rows on the host, hot ones on the device as well.
+
+    `hot_is_current` says which copy of a hot row is the one that training changes: the device's where it is true.
+    """
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self.hot_is_current = False
+        self.place(np.empty(0, np.int64))
+
+    def place(self, rows: np.ndarray) -> None:
+        """Make the rows [h] the hot ones: a table on the device with a copy of them and of their optimizer's state."""
+        self.hot_rows = torch.from_numpy(rows)
+        self.slots = torch.full((len(self.host),), -1, dtype=torch.int64)  # row id → place in the hot table, or -1
+        self.slots[self.hot_rows] = torch.arange(len(rows))
+        self.hot: EmbeddingTable = self.host.part(self.hot_rows, self.link.to_device)
+        self.clock.count(rows_read=len(rows), rows_written=len(rows))
+        self.hot_rows_share = len(rows) / len(self.host)
+
+    def is_hot(self, inputs: np.ndarray) -> np.ndarray:
+        """[n] bool: which training inputs look up hot rows only."""
+        marks = self.slots.numpy() >= 0
+        return hot_inputs(self.job.train, inputs, marks, self.job.threads)
+
+    def lookup(self, ids: torch.Tensor) -> torch.Tensor:
+        if not self.hot_is_current:
+            return super().lookup(ids)
+        self.clock.count(rows_read=ids.numel())
+        slots = self.slots[ids].flatten()
+        return self.pooling.forward(self._gather(ids.flatten(), slots).view(*ids.shape, -1))
+
+    def _gather(self, rows: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+        """[n, D] on the device: each row from the tier where it is current."""
+        hot = slots >= 0
+        if hot.all():
+            return self.hot.gather(self.link.to_device(slots))
+        return self.combine(hot, self.hot.gather(self.link.to_device(slots[hot])), self._cold_vectors(rows[~hot]))
+
+    def _cold_vectors(self, rows: torch.Tensor) -> torch.Tensor:
+        return self.link.to_device(self.host.gather(rows))
+
+    def combine(self, hot: torch.Tensor, hot_vectors: torch.Tensor, cold_vectors: torch.Tensor) -> torch.Tensor:
+        """[n, D]: vectors of both tiers in the order of the lookups [n] that `hot` marks."""
+        hot = hot.to(hot_vectors.device)
+        vectors = hot_vectors.new_empty(len(hot), hot_vectors.shape[1])
+        vectors[hot], vectors[~hot] = hot_vectors, cold_vectors
+        return vectors
+
+    def rows(self) -> torch.Tensor:
+        rows = self.host.weights.clone()
+        if self.hot_is_current:
+            rows[self.hot_rows] = self.hot.weights.cpu()
+        return rows
+
+    def freeze(self, marks: torch.Tensor) -> None:
+        super().freeze(marks)
+        self.hot.frozen.copy_(self.host.frozen[self.hot_rows])

@@ -1,0 +1,173 @@
+"""`hotline`: hot rows live on the device; each mini-batch is split, and the gather of one part hides behind the other.
+
+Hotline in software (Adnan et al., ISCA 2024; the accelerator of the paper is not modelled here). In the learning
+phase, the first mini-batches, all rows are on the host and accesses are counted; then the most accessed rows move to
+the device for good. From there on each mini-batch is split into a popular µ-batch (all lookups hot) and the rest: while
+the popular one runs forward and backward, the cold rows of the other are gathered and copied up beside it. Both
+µ-batches read the rows as they were before the mini-batch; their gradients are summed and applied in one update, and
+the cold rows are written back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from baselines import hotset
+from baselines.devices import HOST
+from baselines.hot_placement import HotPlacement
+from baselines.system import Job, Order, Run, System
+from baselines.table import EmbeddingTable
+from datasets.loader import Batch
+from datasets.settings import Setting
+
+SUMMARY = "Hotline in software: popular and non-popular µ-batches, cold rows gathered while the popular one runs"
+SETTINGS = (
+    hotset.HOT_BYTES,
+    Setting(
+        key="hotline.learning_share",
+        default=0.05,
+        low=0.0,
+        high=1.0,
+        help="share of the first epoch's mini-batches in which accesses are counted",
+    ),
+)
+LANE = "gather"
+
+
+def build(job: Job) -> System:
+    """Rows on the host until they are learned; in order, in µ-batches afterwards."""
+    placement = HotlinePlacement(job)
+    return System(placement, LearningSchedule(placement, job))
+
+
+@dataclass
+class Staged:
+    """The cold rows of a µ-batch, brought to the device."""
+
+    rows: torch.Tensor  # [U] int64, unique row ids
+    places: torch.Tensor  # [n] int64, place in `table` of each cold lookup, on the device
+    table: EmbeddingTable
+
+
+class HotlinePlacement(HotPlacement):
+    """Hot rows on the device only, cold rows on the host only."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self._gatherer = ThreadPoolExecutor(1, thread_name_prefix="hotline-gather")
+        self._stream: Any = torch.cuda.Stream(job.device) if job.device != HOST else None
+
+    def move_hot(self, rows: np.ndarray) -> None:
+        """End the learning phase: the rows [h] live on the device from now on."""
+        self.place(rows)
+        self.hot_is_current = True
+
+    def train(self, batch: Batch) -> torch.Tensor:
+        if not self.hot_is_current:
+            return super().train(batch)
+        with self.clock.phase("split"):
+            slots = self.slots[batch.ids]  # [B, C]
+            hot = slots >= 0
+            popular = hot.all(dim=1)
+            first, second = batch.select(popular), batch.select(~popular)
+            first_slots, second_slots, second_hot = slots[popular], slots[~popular], hot[~popular].flatten()
+        staging = self._gatherer.submit(self._stage, second.ids.flatten()[~second_hot])
+        losses, updates = [], []
+        if len(first):
+            loss, places, grads = self._popular(first, first_slots, len(batch))
+            losses.append(loss)
+            updates.append((places, grads))
+        staged = self._wait(staging)
+        if len(second):
+            loss, grads = self._non_popular(second, second_slots.flatten(), second_hot, staged, len(batch))
+            losses.append(loss)
+            marks = second_hot.to(grads.device)
+            updates.append((self.link.to_device(second_slots.flatten()[second_hot]), grads[marks]))
+            self._write_back(staged, grads[~marks])
+        with self.clock.phase("hot_update"):
+            places, grads = (torch.cat(parts) for parts in zip(*updates, strict=True))
+            self.count_update(self.hot.update(places, grads))
+        self.dense.step()
+        return torch.stack(losses).sum()
+
+    def _popular(
+        self, batch: Batch, slots: torch.Tensor, batch_size: int
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Forward and backward of the popular µ-batch: loss, hot places [n], gradients [n, D]."""
+        with self.clock.phase("hot_forward"):
+            self.clock.count(rows_read=slots.numel())
+            places = self.link.to_device(slots.flatten())
+            vectors = self.pooling.forward(self.hot.gather(places).view(*slots.shape, -1))
+        loss, grads = self.dense.backward(self.to_device(batch), vectors, batch_size)
+        return loss, places, self.pooling.backward(grads).flatten(0, 1)
+
+    def _non_popular(
+        self, batch: Batch, slots: torch.Tensor, hot: torch.Tensor, staged: Staged, batch_size: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Forward and backward of the other µ-batch: loss, gradients [n, D] of all its lookups."""
+        with self.clock.phase("mixed_forward"):
+            self.clock.count(rows_read=slots.numel())
+            hot_vectors = self.hot.gather(self.link.to_device(slots[hot]))
+            vectors = self.combine(hot, hot_vectors, staged.table.gather(staged.places))
+            pooled = self.pooling.forward(vectors.view(*batch.ids.shape, -1))
+        loss, grads = self.dense.backward(self.to_device(batch), pooled, batch_size)
+        return loss, self.pooling.backward(grads).flatten(0, 1)
+
+    def _stage(self, rows: torch.Tensor) -> Staged:
+        """Bring the cold rows, each once, with their optimizer's state to the device, beside the popular µ-batch."""
+        with self.clock.phase("stage", LANE), torch.cuda.stream(self._stream):
+            unique, places = torch.unique(rows, return_inverse=True)
+            self.clock.count(rows_read=len(unique))
+            return Staged(unique, self.link.to_device(places), self.host.part(unique, self.link.to_device))
+
+    def _wait(self, staging: Any) -> Staged:
+        with self.clock.phase("wait_for_stage"):
+            staged: Staged = staging.result()
+            if self._stream is not None:
+                torch.cuda.current_stream().wait_stream(self._stream)
+            return staged
+
+    def _write_back(self, staged: Staged, grads: torch.Tensor) -> None:
+        """Update the staged rows on the device and write them, with their state, back to the host."""
+        with self.clock.phase("cold_update"):
+            self.count_update(staged.table.update(staged.places, grads))
+        with self.clock.phase("write_back"):
+            self.host.put(staged.rows, staged.table, self.link.to_host)
+            self.clock.count(rows_written=len(staged.rows))
+
+    def close(self) -> None:
+        self._gatherer.shutdown()
+        super().close()
+
+
+class LearningSchedule:
+    """In order; after the learning phase of the first epoch the hot rows move to the device."""
+
+    def __init__(self, placement: HotlinePlacement, job: Job) -> None:
+        self._placement = placement
+        self._job = job
+
+    def __call__(self, order: Order) -> Iterator[Run]:
+        if not self._placement.hot_is_current:
+            size = self._job.batch_size
+            learning = max(1, round(self._job.settings["hotline.learning_share"] * len(order) / size)) * size
+            yield Run(order[:learning], "cold")
+            self._learn(order[:learning])
+            order = order[learning:]
+        yield Run(order, "mixed")
+
+    def _learn(self, inputs: np.ndarray) -> None:
+        """Count the accesses of the inputs of the learning phase and move the most accessed rows to the device."""
+        job, train = self._job, self._job.train
+        with job.clock.phase("learning"):
+            counts = hotset.count_accesses(train, inputs)
+            budget = hotset.budget_rows(job, train, inputs, counts)
+            self._placement.move_hot(hotset.hot_rows(counts, budget, job.schema.reserved_rows))
+        with job.clock.paused():
+            self._placement.hot_inputs_share = float(self._placement.is_hot(np.arange(len(train))).mean())

@@ -1,0 +1,91 @@
+"""Which rows are hot, and which inputs: access counts, the ranking by count, the budget, and the classification."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from baselines import kernels
+from baselines.system import Job
+from datasets.errors import UserError
+from datasets.settings import Setting
+from datasets.store import Split
+
+AUTO_SHARE = 0.75  # of the inputs, that `auto` makes hot
+AUTO_BYTES = 256 << 20  # and what it takes at most
+CHUNK = 1 << 16  # inputs read at a time
+
+HOT_BYTES = Setting(
+    key="layout.hot_bytes",
+    default="auto",
+    help="bytes of rows kept on the device; auto: the fewest rows that make 75 % of the inputs hot, at most 256 MiB",
+)
+
+
+def count_accesses(split: Split, inputs: np.ndarray) -> np.ndarray:
+    """[R] int64: how often the named inputs look up each row."""
+    counts = np.zeros(split.schema.num_rows, np.int64)
+    for part in _chunks(inputs):
+        kernels.count_lookups(counts, split.row_ids(part))
+    return counts
+
+
+def ranked(counts: np.ndarray) -> np.ndarray:
+    """The row ids that were accessed, most accessed first, and in order of their id where counts are equal."""
+    seen = np.flatnonzero(counts)
+    return seen[np.argsort(-counts[seen], kind="stable")]
+
+
+def budget_rows(job: Job, split: Split, inputs: np.ndarray, counts: np.ndarray) -> int:
+    """How many rows `layout.hot_bytes` has room for; `auto` looks at the inputs that the counts come from."""
+    setting = str(job.settings[HOT_BYTES.key])
+    row_bytes = job.model.dim * job.dtype.itemsize
+    if setting == "auto":
+        return min(rows_for_share(split, inputs, counts, AUTO_SHARE), AUTO_BYTES // row_bytes)
+    if not setting.isdigit() or int(setting) < row_bytes:
+        raise UserError(
+            f"{HOT_BYTES.key} takes auto or a number of bytes of at least one row ({row_bytes}), got {setting}."
+        )
+    return int(setting) // row_bytes
+
+
+def rows_for_share(split: Split, inputs: np.ndarray, counts: np.ndarray, share: float) -> int:
+    """How many rows, most accessed first, make a share of the inputs hot; all that were accessed if none do.
+
+    An input does not vouch for itself: a row that only this input accessed does not count as covered, else every
+    sample would be covered by the rows it happens to hold.
+    """
+    rows = ranked(counts)
+    rank = np.full(len(counts), len(counts), np.int64)
+    known = rows[counts[rows] > 1]
+    rank[known] = np.arange(len(known))
+    coldest = np.concatenate([rank[split.row_ids(part)].max(axis=1) for part in _chunks(inputs)])
+    needed = np.sort(coldest)[int(np.ceil(share * len(coldest))) - 1] + 1
+    return int(min(needed, len(rows)))
+
+
+def hot_rows(counts: np.ndarray, num_rows: int, reserved: np.ndarray) -> np.ndarray:
+    """The `num_rows` most accessed rows, and the reserved rows: they are few, and never change."""
+    rows = ranked(counts)
+    return np.union1d(rows[:num_rows], reserved)
+
+
+def count_marked(split: Split, inputs: np.ndarray, marks: np.ndarray, threads: int) -> np.ndarray:
+    """[n] int64: how many lookups of each of the named inputs are of rows that marks [R] bool marks."""
+
+    def count(part: np.ndarray) -> np.ndarray:
+        return kernels.marked_lookups(marks, split.row_ids(part))
+
+    with ThreadPoolExecutor(threads) as pool:
+        return np.concatenate([np.empty(0, np.int64), *pool.map(count, _chunks(inputs))])
+
+
+def hot_inputs(split: Split, inputs: np.ndarray, marks: np.ndarray, threads: int) -> np.ndarray:
+    """[n] bool: which of the named inputs look up only rows that marks [R] bool marks."""
+    return count_marked(split, inputs, marks, threads) == split.schema.num_lookups
+
+
+def _chunks(inputs: np.ndarray) -> Iterator[np.ndarray]:
+    return (inputs[first : first + CHUNK] for first in range(0, len(inputs), CHUNK))

@@ -1,0 +1,263 @@
+"""The commands. What is heavy to import is imported inside them, so that `--help` is instant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.config import CHECKED, FLAGS, PRESETS, check_names, parse_settings, read_file, resolve
+from bench.progress import Progress
+from datasets.errors import UserError, unknown
+
+OUT = "results/local"
+COMPARISON = ("systems", "datasets", "seeds", "repeats", "baseline")  # options of `compare` alone
+PER_CELL = ("system", "dataset", "seed")  # options of `run` that a comparison varies
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
+Command = Callable[..., Any]
+
+
+class Group(click.Group):
+    """A group that answers an unknown command with the nearest one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; UsageError with the nearest name where there is none."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            raise click.UsageError(str(unknown("command", args[0], self.list_commands(ctx))), ctx)
+        return super().resolve_command(ctx, args)
+
+
+def run_options(leave_out: Sequence[str] = ()) -> Callable[[Command], Command]:
+    """The flags that `run` and `compare` share: one for each field of RunConfig, and where they come from."""
+
+    def add(command: Command) -> Command:
+        command = click.option("--dry-run", is_flag=True, help="Show what would be run, and run nothing.")(command)
+        command = click.option("--force", is_flag=True, help="Run again what is done already.")(command)
+        command = out_option(command)
+        command = click.option("--preset", default=None, metavar="|".join(PRESETS), help="Whose constants.")(command)
+        command = click.option("--config", metavar="FILE.toml", help="File with the same keys; flags win.")(command)
+        command = click.option(
+            "--set", "sets", multiple=True, metavar="KEY=VALUE", help="A setting of the system; can be repeated."
+        )(command)
+        for item in reversed(CHECKED):
+            if item.key in FLAGS and item.key not in leave_out:
+                kind = {int: "N", float: "X", str: "NAME"}[type(item.default)]
+                metavar = "|".join(item.choices) or kind
+                command = click.option(f"--{item.key}", default=None, metavar=metavar, help=item.help)(command)
+        return command
+
+    return add
+
+
+def out_option(command: Command) -> Command:
+    """The folder of results."""
+    return click.option("--out", default=OUT, metavar="DIR", show_default=True, help="Folder of results.")(command)
+
+
+def gather(flags: dict[str, Any], config: str | None, preset: str | None) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """Options and settings of the file overlaid with those of the command line, and the preset."""
+    given, settings = read_file(Path(config)) if config else ({}, {})
+    sets = parse_settings(flags.pop("sets"))
+    given |= {key.replace("_", "-"): value for key, value in flags.items() if value is not None}
+    chosen = preset or str(given.pop("preset", "default"))
+    given.pop("preset", None)
+    return given, settings | sets, chosen
+
+
+@click.group(cls=Group, context_settings=CONTEXT, no_args_is_help=True)
+@click.version_option(package_name="slipbench")
+def cli() -> None:
+    """Compare training systems for recommendation models: one model, one clock, seven systems."""
+
+
+@cli.command()
+@run_options()
+def run(out: str, force: bool, dry_run: bool, config: str | None, preset: str | None, **flags: Any) -> int:
+    """Train one system once and add its row to DIR/runs.csv."""
+    given, settings, chosen = gather(flags, config, preset)
+    if "system" not in given:
+        raise UserError("name a system with --system; `slipbench list systems` shows them.")
+    resolved = resolve(given, settings, chosen)
+    if dry_run:
+        click.echo(resolved.to_toml(), nl=False)
+        return 0
+    from bench.run import run_cell, sentence
+
+    row = run_cell(resolved, Path(out), Progress(), force=force)
+    if row["status"] == "skipped":  # the system cannot run here, which only the user can change
+        raise UserError(row["reason"])
+    click.echo(f"{row['run_id']}: {sentence(row)}")
+    click.echo(f"its row is in {Path(out) / 'runs.csv'}")
+    return 0 if row["status"] == "done" else 1
+
+
+@cli.command()
+@click.option("--systems", metavar="A,B", help="NAME[:KEY=VALUE]... each. Default: all, and Slipstream's controls.")
+@click.option("--datasets", metavar="A,B", help="Data sets. Default: synthetic.")
+@click.option("--seeds", metavar="0,1,2", help="Seeds; intervals need several. Default: 0,1,2.")
+@click.option("--repeats", metavar="N", help="Runs with the same seed, for the time alone. Default: 1.")
+@click.option("--baseline", metavar="NAME", help="What ratios refer to. Default: dlrm.")
+@run_options(leave_out=PER_CELL)
+def compare(out: str, force: bool, dry_run: bool, config: str | None, preset: str | None, **flags: Any) -> int:
+    """Run several systems on the same inputs, interleaved, and print one table of speed-ups.
+
+    The same command goes on where it was interrupted: what is done is not run again.
+    """
+    given, settings, chosen = gather(flags, config, preset)
+    check_names(given, COMPARISON)
+    from bench import compare as comparison
+
+    specs = words(given.pop("systems", comparison.DEFAULT_SYSTEMS))
+    datasets = words(given.pop("datasets", given.pop("dataset", "synthetic")))
+    seeds = [whole("seeds", word) for word in words(given.pop("seeds", given.pop("seed", "0,1,2")))]
+    repeats = whole("repeats", given.pop("repeats", 1), low=1)
+    baseline = given.pop("baseline", None)
+    given.pop("system", None)
+    entries = comparison.parse_systems(specs)
+    label = comparison.check_baseline(entries, baseline)
+    cells = comparison.plan(entries, datasets, seeds, repeats, comparison.Options(given, settings, chosen))
+    progress = Progress()
+    if dry_run:
+        click.echo(comparison.describe_plan(cells, Path(out), progress.say))
+        return 0
+    text, status = comparison.compare(cells, Path(out), progress, label, force)
+    click.echo(text)
+    click.echo(f"tables: {Path(out) / 'compare.md'} and compare.csv; figures: {Path(out) / 'figures'}")
+    return status
+
+
+def words(given: Any) -> list[str]:
+    """A list written with commas, or a list."""
+    parts = given.split(",") if isinstance(given, str) else given if isinstance(given, list | tuple) else [given]
+    return [str(part).strip() for part in parts if str(part).strip()]
+
+
+def whole(name: str, given: Any, low: int = 0) -> int:
+    """A whole number of at least `low`."""
+    try:
+        number = int(str(given))
+    except ValueError:
+        raise UserError(f"{name} takes whole numbers, got '{given}'.") from None
+    if number < low:
+        raise UserError(f"{name} must be at least {low}, got {number}.")
+    return number
+
+
+@cli.command()
+@out_option
+def plot(out: str) -> int:
+    """Draw the figures of a folder of results, as PNG and PDF, from its CSVs alone."""
+    from bench.plot import plot as draw
+
+    for path in draw(Path(out)):
+        click.echo(path)
+    return 0
+
+
+@cli.group(cls=Group)
+def data() -> None:
+    """Prepare a data set, or describe a prepared one."""
+
+
+@data.command()
+@click.argument("name")
+@click.option("--source", "sources", multiple=True, metavar="PATH", help="A raw file or folder; can be repeated.")
+@click.option("--option", "--set", "options", multiple=True, metavar="KEY=VALUE", help="An option; can be repeated.")
+@click.argument("more", nargs=-1, metavar="[PATH]...")
+def prepare(name: str, sources: tuple[str, ...], options: tuple[str, ...], more: tuple[str, ...]) -> int:
+    """Turn raw files into a prepared set: slipbench data prepare NAME --source PATH..."""
+    if more and not sources:
+        raise UserError(f"raw files are named with --source, such as --source {more[0]}.")
+    from datasets.store import prepare as make
+
+    paths = [Path(path) for path in (*sources, *more)]
+    done = make(name, paths, parse_settings(options), report=Progress().say)
+    click.echo(f"{done.name}: {len(done.train):,} training, {len(done.validation):,} validation and {len(done.test):,} "
+               f"test inputs in {done.path}")  # fmt: skip
+    return 0
+
+
+@data.command()
+@click.argument("name")
+def info(name: str) -> int:
+    """Describe a prepared set."""
+    from datasets.describe import describe
+
+    from datasets.store import open_set
+
+    click.echo(describe(open_set(name, report=Progress().say)))
+    return 0
+
+
+@cli.command(name="list")
+@click.argument("what", metavar="systems|datasets|models")
+def list_(what: str) -> int:
+    """Name what can be chosen, with a sentence each."""
+    if what not in LISTS:
+        raise unknown("list", what, LISTS)
+    summaries = LISTS[what]()
+    width = max(map(len, summaries))
+    for name, summary in summaries.items():
+        click.echo(f"{name:{width}}  {summary}")
+        for line in _settings_of(name) if what == "systems" else ():
+            click.echo(f"{'':{width}}    {line}")
+    return 0
+
+
+def _settings_of(system: str) -> list[str]:
+    """The settings of a system, as they are given to --set, with their defaults."""
+    from baselines.registry import load_system
+
+    try:
+        declared = load_system(system).SETTINGS
+    except ImportError:
+        return []
+    return [f"--set {item.key}={_default(item.default)}  {item.help}" for item in declared]
+
+
+def _default(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _summaries(names: Sequence[str], load: Callable[[str], Any]) -> dict[str, str]:
+    found = {}
+    for name in names:
+        try:
+            found[name] = str(load(name).SUMMARY)
+        except ImportError as error:  # one broken plug-in leaves the others in the list
+            found[name] = f"cannot be used here: {error}"
+    return found
+
+
+def _systems() -> dict[str, str]:
+    from baselines.registry import load_system, system_names
+
+    return _summaries(list(system_names()), load_system)
+
+
+def _datasets() -> dict[str, str]:
+    from datasets.registry import dataset_names, load_dataset
+
+    return _summaries(list(dataset_names()), load_dataset)
+
+
+def _models() -> dict[str, str]:
+    from baselines.model import MODELS
+
+    return {name: model.summary for name, model in MODELS.items()}
+
+
+LISTS: dict[str, Callable[[], dict[str, str]]] = {"systems": _systems, "datasets": _datasets, "models": _models}
+
+
+@cli.command()
+def env() -> int:
+    """Versions, processor, threads, memory and GPU, in a form fit for a bug report."""
+    from bench.env import text
+
+    click.echo(text())
+    return 0

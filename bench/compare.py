@@ -1,0 +1,223 @@
+"""A comparison: the same runs for several systems, interleaved, resumable; then its tables and figures."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from baselines.registry import load_system, system_names
+from bench import table
+from bench.config import RunConfig, code_version, parse_settings, resolve
+from bench.progress import Progress, duration
+from bench.results import RUNS, Results, read, read_rows
+from bench.run import on_device, run_cell
+from bench.summary import STATUSES, summarise, summarise_policies
+from datasets.errors import UserError, unknown
+from datasets.settings import Setting
+from datasets.store import data_root, open_set
+
+SYSTEMS = ("xdl-cpu", "xdl", "dlrm", "torchrec", "fae", "hotline")
+POLICIES = ("", "skip=none", "skip=random", "skip=loss", "skip=importance", "stale=touched-only", "skip.what=updates")
+HOTLINE_POLICIES = ("", "skip=none", "skip=random", "skip=importance")
+DEFAULT_SYSTEMS = (
+    *SYSTEMS,
+    *(f"slipstream:{policy}".rstrip(":") for policy in POLICIES),
+    *(f"slipstream:slipstream.layout=hotline:{policy}".rstrip(":") for policy in HOTLINE_POLICIES),
+)
+CELLS = ("label", "pair", *RUNS)  # columns of cells.csv: which runs the last comparison in a folder is made of
+FAILED = ("failed", "diverged", "interrupted", "missing")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A system of a comparison with settings of its own; `copy` numbers those that are listed more than once."""
+
+    system: str
+    settings: Mapping[str, str]
+    copy: int
+
+    @property
+    def label(self) -> str:
+        """The name in tables and figures: `slipstream layout=hotline skip=random`, `dlrm#2`."""
+        words = [f"{key.removeprefix(self.system + '.')}={value}" for key, value in self.settings.items()]
+        return " ".join([self.system, *words]) + (f"#{self.copy + 1}" if self.copy else "")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a comparison; `pair` is its number among the repeats, which runs of all systems share."""
+
+    label: str
+    pair: int
+    config: RunConfig
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the runs of a comparison have in common, as given by the user."""
+
+    given: Mapping[str, Any]  # fields of RunConfig by the names of their flags
+    settings: Mapping[str, Any]
+    preset: str = "default"
+
+
+def parse_systems(specs: Sequence[str]) -> list[Entry]:
+    """`NAME[:KEY=VALUE]...` each. The same one listed again is a second, independent set of runs."""
+    seen: Counter[tuple[str, str]] = Counter()
+    entries = []
+    for spec in specs:
+        name, *words = spec.strip().split(":")
+        if name not in system_names():
+            raise unknown("system", name, system_names())
+        settings = parse_settings(words)
+        key = (name, repr(sorted(settings.items())))
+        entries.append(Entry(name, settings, seen[key]))
+        seen[key] += 1
+    if not entries:
+        raise UserError("a comparison needs at least one system; name some with --systems a,b.")
+    return entries
+
+
+def plan(
+    entries: Sequence[Entry], datasets: Sequence[str], seeds: Sequence[int], repeats: int, options: Options
+) -> list[Cell]:
+    """Every run, in the order A B C A B C: what disturbs the machine for a while disturbs all systems alike."""
+    declared: dict[str, tuple[Setting, ...]] = {entry.system: load_system(entry.system).SETTINGS for entry in entries}
+    everywhere = sorted({setting.key for settings in declared.values() for setting in settings})
+    for key in options.settings:
+        if key not in everywhere:
+            raise unknown("setting of the selected systems", key, everywhere)
+    cells = []
+    for dataset in datasets:
+        for seed in seeds:
+            for pair in range(repeats):
+                for entry in entries:
+                    own = {setting.key for setting in declared[entry.system]}
+                    shared = {key: value for key, value in options.settings.items() if key in own}
+                    names = {"system": entry.system, "dataset": dataset, "seed": seed}
+                    number = {"repeat": entry.copy * repeats + pair}
+                    config = resolve({**options.given, **names, **number}, {**shared, **entry.settings}, options.preset)
+                    cells.append(Cell(entry.label, pair, config))
+    return cells
+
+
+def check_baseline(entries: Sequence[Entry], baseline: str | None) -> str:
+    """The label of the baseline: the one that is asked for, or dlrm, or the first."""
+    labels = [entry.label for entry in entries]
+    if baseline is None:
+        return "dlrm" if "dlrm" in labels else labels[0]
+    if baseline not in labels:
+        raise unknown("baseline (it has to be among the systems)", baseline, labels)
+    return baseline
+
+
+def hashes(cells: Sequence[Cell], report: Callable[[str], None], make: bool = True) -> list[str]:
+    """The configuration hash of each cell; without `make`, an empty one where the data is not prepared yet."""
+    prints = {}
+    for dataset in dict.fromkeys(cell.config.dataset for cell in cells):
+        ready = make or (data_root() / dataset).exists()
+        prints[dataset] = open_set(dataset, report=report).fingerprint if ready else ""
+    return [
+        on_device(cell.config).config_hash(found) if (found := prints[cell.config.dataset]) else "" for cell in cells
+    ]
+
+
+def finished_hashes(out: Path) -> set[str]:
+    """Hashes of the configurations that are done with this code."""
+    rows = read_rows(out / "runs.csv")
+    return {row["config_hash"] for row in rows if row["status"] == "done" and row["code_version"] == code_version()}
+
+
+def compare(
+    cells: Sequence[Cell], out: Path, progress: Progress, baseline: str, force: bool = False
+) -> tuple[str, int]:
+    """Run what is not done yet; write cells.csv, compare.csv, compare_policies.csv, compare.md and the figures.
+
+    Returns the printed table and the exit status: 1 where a run failed, diverged or was interrupted.
+    """
+    Results(out)  # refuses a folder that cannot be written before anything runs
+    digests = hashes(cells, progress.say)
+    _run_all(cells, digests, out, progress, force)
+    rows = collect(cells, digests, out)
+    text = write_tables(rows, out, baseline)
+    from bench.plot import plot
+
+    for path in plot(out):
+        progress.say(f"figure: {path}")
+    return text, int(rows["status"].isin(FAILED).any())
+
+
+def _run_all(cells: Sequence[Cell], digests: Sequence[str], out: Path, progress: Progress, force: bool) -> None:
+    """Run the cells in order; an interruption ends it, since the same command goes on from there."""
+    before = set() if force else finished_hashes(out)
+    todo = [cell for cell, digest in zip(cells, digests, strict=True) if digest not in before]
+    if len(todo) < len(cells):
+        progress.say(f"{len(cells) - len(todo)} of {len(cells)} runs are done already; --force runs them again")
+    begin = time.monotonic()
+    for index, cell in enumerate(todo):
+        left = (time.monotonic() - begin) / index * (len(todo) - index) if index else 0.0
+        when = f" (about {duration(left)} left)" if index else ""
+        where = f"{cell.label} on {cell.config.dataset}, seed {cell.config.seed}"
+        title = f"run {index + 1 + len(cells) - len(todo)} of {len(cells)}{when}: {where}"
+        row = run_cell(cell.config, out, progress, title=title, force=force)
+        if row["status"] == "interrupted":
+            progress.say("interrupted; the same command goes on from here.")
+            return
+
+
+def collect(cells: Sequence[Cell], digests: Sequence[str], out: Path) -> pd.DataFrame:
+    """The last row of each cell, with its label and pair. A cell without a row has the status `missing`."""
+    runs = read(out, "runs")
+    runs = runs[runs["code_version"] == code_version()].drop_duplicates("config_hash", keep="last")
+    by_hash: dict[str, dict[Any, Any]] = {row["config_hash"]: row for row in runs.to_dict("records")}
+    rows = []
+    for cell, digest in zip(cells, digests, strict=True):
+        names = {key: getattr(cell.config, key) for key in ("system", "dataset", "seed", "repeat", "device")}
+        missing: dict[Any, Any] = {"status": "missing", "reason": "", "settings": cell.config.settings_text, **names}
+        rows.append({"label": cell.label, "pair": cell.pair, **by_hash.get(digest, missing)})
+    frame = pd.DataFrame(rows, columns=list(CELLS))
+    return frame.astype({"pair": int, "seed": int})
+
+
+def write_tables(rows: pd.DataFrame, out: Path, baseline: str) -> str:
+    """Write the comparison's files and return its text."""
+    summary, policies = summarise(rows, baseline), summarise_policies(rows)
+    built, lines = table.tables(summary, policies), table.notes(rows, summary)
+    write_whole(out / "cells.csv", rows.to_csv(index=False))
+    write_whole(out / "compare.csv", summary.to_csv(index=False))
+    if len(policies):
+        write_whole(out / "compare_policies.csv", policies.to_csv(index=False))
+    write_whole(out / "compare.md", table.as_markdown(built, lines))
+    return table.as_text(built, lines)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file by its new content, all or nothing."""
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            file.write(text)
+        Path(file.name).chmod(0o644)
+        Path(file.name).replace(path)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}.") from None
+
+
+def describe_plan(cells: Sequence[Cell], out: Path, report: Callable[[str], None]) -> str:
+    """The runs of a comparison and which of them are left, for `--dry-run`."""
+    digests, before = hashes(cells, report, make=False), finished_hashes(out)
+    states = ["done" if digest and digest in before else "to run" for digest in digests]
+    lines = [
+        f"{state:6}  {cell.config.dataset}  seed {cell.config.seed}  repeat {cell.config.repeat}  {cell.label}"
+        for cell, state in zip(cells, states, strict=True)
+    ]
+    return "\n".join([*lines, f"{states.count('to run')} of {len(cells)} runs left"])
+
+
+__all__ = ["DEFAULT_SYSTEMS", "STATUSES", "Cell", "Entry", "Options", "compare", "parse_systems", "plan"]

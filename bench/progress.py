@@ -1,0 +1,72 @@
+"""What a person sees while a run goes on, on standard error: one line rewritten, or plain lines in a file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+LIVE_S, PLAIN_S = 0.1, 10.0  # seconds between two lines
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them: 8 s, 3 min 20 s, 2 h 05 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+def is_live(stream: TextIO) -> bool:
+    """Whether control codes are welcome on the stream."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+class Progress:
+    """Lines about runs. `now` can be injected."""
+
+    def __init__(self, stream: TextIO | None = None, now: Callable[[], float] = time.monotonic) -> None:
+        self.stream = stream or sys.stderr
+        self.now = now
+        self.live = is_live(self.stream)
+        self._every_s = LIVE_S if self.live else PLAIN_S
+        self._last = now()
+        self._title = ""
+
+    def start(self, title: str) -> None:
+        """A run begins; the lines that follow are about it."""
+        self._title, self._last = title, self.now()
+        if self.live:
+            self._rewrite(title)
+        else:
+            self.say(title)
+
+    def update(self, samples_seen: int, samples_total: int, train_s: float, loss: float) -> None:
+        """The run has got so far. Shown at most every tenth of a second, or every ten seconds where lines add up."""
+        if self.now() - self._last < self._every_s:
+            return
+        self._last = self.now()
+        rate = samples_seen / train_s if train_s > 0 else 0.0
+        left = f"{duration((samples_total - samples_seen) / rate)} left" if rate else ""
+        share = samples_seen / samples_total if samples_total else 1.0
+        text = f"{self._title}: {samples_seen:,} of {samples_total:,} ({share:.0%}), {rate:,.0f} samples/s, {left}"
+        text += f", loss {loss:.4f}"
+        if self.live:
+            self._rewrite(text)
+        else:
+            self.say(text)
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self.stream.write(("\r\x1b[K" if self.live else "") + text + "\n")
+        self.stream.flush()
+
+    def _rewrite(self, text: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        self.stream.write("\r\x1b[K" + text[:width])
+        self.stream.flush()

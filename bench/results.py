@@ -1,0 +1,164 @@
+"""The result files: CSVs that only ever grow, safe against two writers and a kill at any moment."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import io
+import os
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from datasets.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_RUNS = """
+run_id status reason system settings dataset model optimizer lr batch_size precision device threads seed repeat epochs
+steps samples_seen samples_trained samples_skipped row_updates_skipped prepare_s train_s data_wait_s eval_s
+samples_per_s auc_last auc_best best_at_samples logloss_last accuracy_last base_rate hot_rows_share hot_inputs_share
+link_to_device_bytes link_to_host_bytes net_bytes rows_read rows_written dense_flops peak_rss_bytes
+config_hash code_version machine started_at notes
+"""
+RUNS = tuple(_RUNS.split())
+COLUMNS = {
+    "runs": RUNS,
+    "evals": ("run_id", "samples_seen", "train_s", "auc", "logloss", "accuracy"),
+    "phases": ("run_id", "lane", "phase", "seconds", "calls", "rows", "bytes", "flops"),
+    "steps": ("run_id", "first_step", "steps", "samples", "loss", "seconds", "data_wait_s"),
+}
+_TEXT = """
+run_id status reason system settings dataset model optimizer precision device config_hash code_version machine
+started_at notes lane phase
+"""
+TEXT = frozenset(_TEXT.split())  # columns that are not numbers
+
+
+def _cell(value: Any) -> str:
+    """A value as it is written: nothing for not measured, and never a line break, which would make two rows of one."""
+    return "" if value is None else " ".join(str(value).splitlines())
+
+
+def _line(values: list[str] | tuple[str, ...]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(values)
+    return text.getvalue().encode()
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+class Results:
+    """The result files of one folder. UserError where they cannot be written or hold other columns."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        try:
+            (out / "runs").mkdir(parents=True, exist_ok=True)
+            for table in COLUMNS:
+                self._append(table, b"")
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def append(self, table: str, row: Mapping[str, Any]) -> None:
+        """Add a row, in the file before this returns. A column that the row lacks was not measured."""
+        if extra := row.keys() - set(COLUMNS[table]):
+            raise ValueError(f"{table}.csv has no column {', '.join(sorted(extra))}")
+        try:
+            self._append(table, _line([_cell(row.get(column)) for column in COLUMNS[table]]))
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def new_run(self, name: str) -> str:
+        """Make the folder of a new run and return its id."""
+        run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{name}-{secrets.token_hex(3)}"
+        try:
+            self.folder(run_id).mkdir(parents=True)
+        except OSError as error:
+            raise self._unwritable(error) from None
+        return run_id
+
+    def folder(self, run_id: str) -> Path:
+        """Where the configuration and environment of a run lie."""
+        return self.out / "runs" / run_id
+
+    def write_text(self, run_id: str, name: str, text: str) -> None:
+        """A file in a run's folder."""
+        try:
+            (self.folder(run_id) / name).write_text(text)
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def read(self, table: str) -> pd.DataFrame:
+        """Every whole row of a table."""
+        return read(self.out, table)
+
+    def _append(self, table: str, data: bytes) -> None:
+        path = self.out / f"{table}.csv"
+        header = _line(COLUMNS[table])
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # released with the descriptor, and by the system after a kill
+            size = os.fstat(descriptor).st_size
+            start = os.pread(descriptor, len(header), 0)
+            if not header.startswith(start) or (size > len(header) and start != header):
+                raise UserError(f"{path} has other columns than this version writes; name another folder with --out.")
+            if size < len(header):  # new, or killed while the header was written
+                data = header[size:] + data
+            elif os.pread(descriptor, 1, size - 1) != b"\n":
+                # A torn row stays torn: with this many commas nobody can take it for a whole one.
+                data = b"," * len(COLUMNS[table]) + b"\n" + data
+            _write(descriptor, data)
+        finally:
+            os.close(descriptor)
+
+    def _unwritable(self, error: OSError) -> UserError:
+        return UserError(f"cannot write results to {self.out}: {error.strerror}; free space or name another --out.")
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Every whole row of a CSV file, as text. A torn row is left out."""
+    try:
+        text = path.read_bytes().decode(errors="replace")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}.") from None
+    lines = text.split("\n")[:-1]  # what follows the last line break is torn
+    if not lines:
+        return []
+    columns = next(csv.reader(lines[:1]))
+    rows = []
+    for line in lines[1:]:
+        try:
+            values = next(csv.reader([line], strict=True), [])
+        except csv.Error:  # torn within quotes
+            continue
+        if len(values) == len(columns):
+            rows.append(dict(zip(columns, values, strict=True)))
+    return rows
+
+
+def read(out: Path, table: str) -> pd.DataFrame:
+    """A table of a results folder: numbers as numbers, NaN for not measured. UserError for other columns."""
+    import pandas as pd
+
+    path = out / f"{table}.csv"
+    frame = pd.DataFrame(read_rows(path), columns=list(COLUMNS[table]), dtype=object)
+    for column in COLUMNS[table]:
+        if column not in TEXT:
+            frame[column] = pd.to_numeric(frame[column].replace("", None), errors="coerce")
+    return frame
+
+
+def finished(out: Path, config_hash: str, code_version: str) -> dict[str, str] | None:
+    """The last row of this configuration and code that is done, if there is one."""
+    rows = read_rows(out / "runs.csv")
+    same = [row for row in rows if row["config_hash"] == config_hash and row["code_version"] == code_version]
+    return next((row for row in reversed(same) if row["status"] == "done"), None)

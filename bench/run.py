@@ -1,0 +1,241 @@
+"""One run: from a configuration to one finished row, whatever happens on the way."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from baselines.registry import load_system
+from bench import env
+from bench.config import RunConfig, code_version
+from bench.progress import Progress
+from bench.results import Results, finished
+from datasets.errors import UserError
+from datasets.store import PreparedSet, open_set
+
+if TYPE_CHECKING:
+    from baselines.clock import Clock
+    from baselines.system import Job
+    from bench.outcome import Outcome
+
+NEVER_COUNTED_IS_ZERO = ("row_updates_skipped", "link_to_device_bytes", "link_to_host_bytes", "net_bytes")
+COUNTED = ("rows_read", "rows_written", "dense_flops")  # a run without any has not measured them
+MEASURED = """steps samples_seen samples_trained samples_skipped eval_s auc_last auc_best best_at_samples logloss_last
+accuracy_last base_rate hot_rows_share hot_inputs_share""".split()  # noqa: SIM905
+CONFIGURED = """system settings_text dataset model optimizer lr batch_size precision device threads seed repeat
+epochs""".split()  # noqa: SIM905
+
+
+def on_device(config: RunConfig) -> RunConfig:
+    """The configuration with `auto` replaced by the device that it means here."""
+    from baselines.devices import pick
+
+    return replace(config, device=pick(config.device).type)
+
+
+def run_cell(config: RunConfig, out: Path, progress: Progress, title: str = "", force: bool = False) -> dict[str, Any]:
+    """Train one system once and return its row of runs.csv, which is in the file by then.
+
+    A run that is already done with this configuration, code and data is not run again, unless forced. The row's status
+    says how it ended: `done`, `diverged`, `failed`, `interrupted`, or `skipped` where the system cannot run here.
+    UserError for what is wrong before the run: its data, its device, the folder of results.
+    """
+    results, config = Results(out), on_device(config)
+    title = title or f"{config.system} {config.settings_text}".strip() + f" on {config.dataset}, seed {config.seed}"
+    data = open_set(config.dataset, report=progress.say)
+    digest, code = config.config_hash(data.fingerprint), code_version()
+    if not force and (row := finished(out, digest, code)):
+        progress.say(f"{title}: done before (run {row['run_id']}); --force runs it again")
+        return dict(row)
+    run_id = results.new_run(f"{config.system}-{config.dataset}-s{config.seed}")
+    progress.start(title)
+    row = {"run_id": run_id, "config_hash": digest, "code_version": code} | _run(
+        config, data, results, run_id, progress
+    )
+    results.append("runs", row)
+    progress.say(f"{title}: {sentence(row)}")
+    return row
+
+
+def sentence(row: dict[str, Any]) -> str:
+    """How a run ended, for people."""
+    if row["status"] != "done":
+        return f"{row['status']}: {row['reason']}"
+    auc = f", AUC {float(row['auc_last']):.4f}" if row["auc_last"] not in (None, "") else ""
+    rate = f" ({float(row['samples_per_s']):,.0f} samples/s)" if row["samples_per_s"] not in (None, "") else ""
+    return f"done, {float(row['train_s']):.2f} s{rate}{auc}"
+
+
+def _run(config: RunConfig, data: PreparedSet, results: Results, run_id: str, progress: Progress) -> dict[str, Any]:
+    import torch
+
+    from bench.outcome import Outcome
+
+    started_at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    torch.set_num_threads(config.threads)
+    results.write_text(run_id, "config.toml", config.to_toml())
+    results.write_text(run_id, "env.json", json.dumps(env.describe(), indent=2) + "\n")
+    job = _job(config, data)
+    outcome = Outcome(job.clock)
+    _reset_peak_rss()
+    status, reason, trace = _train(config, data, job, outcome, FileRecorder(results, run_id, progress))
+    peak = _peak_rss_bytes()
+    if trace:
+        results.write_text(run_id, "error.txt", trace)
+    for (lane, phase), spent in sorted(job.clock.phases.items()):
+        amounts = {key: spent.amounts.get(key) for key in ("rows", "bytes", "flops")}
+        row = {"lane": lane, "phase": phase, "seconds": spent.seconds, "calls": spent.calls, **amounts}
+        results.append("phases", {"run_id": run_id, **row})
+    return {
+        "status": status,
+        "reason": reason,
+        **{key.removesuffix("_text"): getattr(config, key) for key in CONFIGURED},
+        **(_measured(outcome) if job.clock.phases else {"prepare_s": job.clock.prepare_s}),
+        "peak_rss_bytes": peak,
+        "machine": env.machine(),
+        "started_at": started_at,
+        "notes": "; ".join(dict.fromkeys([*job.notes, *outcome.notes])),
+    }
+
+
+def _job(config: RunConfig, data: PreparedSet) -> Job:
+    from baselines.clock import Clock
+    from baselines.devices import pick, synchronize
+    from baselines.model import MODELS
+    from baselines.system import Job
+
+    device = pick(config.device)
+    return Job(
+        schema=data.schema,
+        train=data.train.head(config.limit_rows) if config.limit_rows else data.train,
+        validation=data.validation,
+        model=MODELS[config.model],
+        optimizer=config.optimizer,
+        lr=config.lr,
+        precision=config.precision,
+        batch_size=config.batch_size,
+        epochs=config.epochs,
+        seed=config.seed,
+        device=device,
+        threads=config.threads,
+        settings=dict(config.settings),
+        clock=Clock(synchronize=lambda: synchronize(device)),
+        cache_dir=data.path / "cache",
+    )
+
+
+def _train(
+    config: RunConfig, data: PreparedSet, job: Job, outcome: Outcome, recorder: FileRecorder
+) -> tuple[str, str, str]:
+    """Run the loop. How it ended: status, reason in a sentence, traceback where it crashed."""
+    from bench.loop import train
+    from bench.outcome import Diverged
+
+    system = None
+    try:
+        with interruptible():
+            system = load_system(config.system).build(job)
+            try:
+                train(
+                    job,
+                    system,
+                    outcome,
+                    recorder,
+                    test=data.test,
+                    eval_every=config.eval_every,
+                    warmup_steps=config.warmup_steps,
+                    window_steps=config.window_steps,
+                )
+            finally:
+                system.placement.close()
+    except Diverged as error:
+        return "diverged", str(error) or "the loss is no longer a finite number; try a smaller --lr", ""
+    except KeyboardInterrupt:
+        return "interrupted", f"stopped by Ctrl-C or a signal after {outcome.samples_seen:,} samples", ""
+    except UserError as error:
+        return "failed" if system else "skipped", str(error), ""
+    except Exception as error:  # whatever a system raises ends its run, not the comparison
+        first = (str(error).splitlines() or [""])[0]
+        return "failed", f"{type(error).__name__}: {first} (error.txt in the run's folder)", traceback.format_exc()
+    return "done", "", ""
+
+
+def _measured(outcome: Outcome) -> dict[str, Any]:
+    from baselines.clock import MAIN
+    from bench.loop import DATA_WAIT
+
+    clock: Clock = outcome.clock
+    train_s = clock.train_s
+    waited = clock.phases.get((MAIN, DATA_WAIT))
+    return {
+        **{key: getattr(outcome, key) for key in MEASURED},
+        **{key: clock.totals.get(key, 0) for key in NEVER_COUNTED_IS_ZERO},
+        **{key: clock.totals.get(key) for key in COUNTED},
+        "prepare_s": clock.prepare_s,
+        "train_s": train_s,
+        "data_wait_s": waited.seconds if waited else None,
+        "samples_per_s": outcome.samples_seen / train_s if train_s > 0 else None,
+    }
+
+
+@dataclass(frozen=True)
+class FileRecorder:
+    """Writes what the loop learns into steps.csv and evals.csv as soon as it is known."""
+
+    results: Results
+    run_id: str
+    meter: Progress
+
+    def step(self, **window: Any) -> None:
+        """A window of steps."""
+        self.results.append("steps", {"run_id": self.run_id, **window})
+
+    def eval(self, **point: Any) -> None:
+        """An evaluation on the test split."""
+        self.results.append("evals", {"run_id": self.run_id, **point})
+
+    def progress(self, samples_seen: int, samples_total: int, train_s: float, loss: float) -> None:
+        """Shown to whoever watches."""
+        self.meter.update(samples_seen, samples_total, train_s, loss)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGTERM and SIGINT both raise KeyboardInterrupt inside, so that the run's row is written either way."""
+    if threading.current_thread() is not threading.main_thread():  # only there may handlers be set
+        yield
+        return
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _reset_peak_rss() -> None:
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:  # then the peak is that of the whole process
+        return
+
+
+def _peak_rss_bytes() -> int | None:
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), None)

@@ -1,0 +1,174 @@
+"""The printed tables of a comparison, as text and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from bench.stats import NO_DIFFERENCE, NO_INTERVAL
+from bench.summary import REFERENCES, STATUSES
+
+MB, MILLION = 1e6, 1e6
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as text under a title; the first column is left-aligned, as are those named in `words`."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    words: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """Columns aligned with blanks."""
+        lines = [self.header, *self.rows]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(self.header))]
+        aligned = ["  ".join(self._align(line, widths)).rstrip() for line in lines]
+        return "\n".join([self.title, aligned[0], "-" * max(map(len, aligned)), *aligned[1:]])
+
+    def markdown(self) -> str:
+        """A Markdown table."""
+        rule = ["---" if self._is_text(column) else "---:" for column in range(len(self.header))]
+        lines = [self.header, tuple(rule), *self.rows]
+        return "\n".join([f"### {self.title}", "", *(f"| {' | '.join(line)} |" for line in lines)])
+
+    def _is_text(self, column: int) -> bool:
+        return column == 0 or self.header[column] in self.words
+
+    def _align(self, line: tuple[str, ...], widths: list[int]) -> list[str]:
+        return [
+            cell.ljust(width) if self._is_text(column) else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+
+
+def number(value: object, form: str = ",.0f", scale: float = 1.0) -> str:
+    """A number in a format, or nothing where it was not measured."""
+    return "" if value is None or pd.isna(value) else format(float(value) / scale, form)  # type: ignore[arg-type,call-overload]
+
+
+def interval(row: pd.Series, name: str, form: str) -> str:
+    """A value with its interval in brackets."""
+    value = number(row[name], form)
+    low, high = number(row[f"{name}_low"], form), number(row[f"{name}_high"], form)
+    return f"{value} [{low}, {high}]" if low else value
+
+
+def plus_minus(row: pd.Series, name: str, form: str = "+.4f") -> str:
+    """A difference with half its interval's width."""
+    value = number(row[name], form)
+    if not value or pd.isna(row[f"{name}_low"]):
+        return value
+    return f"{value} ± {(row[f'{name}_high'] - row[f'{name}_low']) / 2:.4f}"
+
+
+def statuses(row: pd.Series) -> str:
+    """How many runs ended how: `3`, or `2 done, 1 failed`."""
+    counts = {status: int(row[f"num_{status}"]) for status in STATUSES}
+    if counts["done"] == sum(counts.values()):
+        return str(counts["done"])
+    return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+
+
+Column = tuple[str, Callable[[pd.Series], str]]
+MAIN: tuple[Column, ...] = (
+    ("system", lambda row: row["label"]),
+    ("samples/s", lambda row: number(row["samples_per_s"])),
+    ("train s", lambda row: number(row["train_s"], ".2f")),
+    ("speed-up [95 %]", lambda row: interval(row, "speedup", ".2f")),
+    ("verdict on time", lambda row: row["verdict"]),
+    ("AUC", lambda row: number(row["auc"], ".4f")),
+    ("AUC difference", lambda row: plus_minus(row, "auc_diff")),
+    ("skipped", lambda row: number(row["skipped_share"], ".1%")),
+    ("runs", statuses),
+)
+WORK: tuple[Column, ...] = (
+    ("system", lambda row: row["label"]),
+    ("log loss", lambda row: number(row["logloss"], ".4f")),
+    ("log loss difference", lambda row: plus_minus(row, "logloss_diff")),
+    ("link up MB", lambda row: number(row["link_to_device_bytes"], ",.1f", MB)),
+    ("link down MB", lambda row: number(row["link_to_host_bytes"], ",.1f", MB)),
+    ("net MB", lambda row: number(row["net_bytes"], ",.1f", MB)),
+    ("rows written M", lambda row: number(row["rows_written"], ",.2f", MILLION)),
+    ("published: speed-up (source)", lambda row: row["published_speedup"]),
+)
+POLICIES: tuple[Column, ...] = (
+    ("layout", lambda row: row["layout"]),
+    ("policy", lambda row: row["policy"]),
+    ("skipped", lambda row: number(row["skipped_share"], ".1%")),
+    ("train s", lambda row: number(row["train_s"], ".2f")),
+    *(
+        (f"{title} vs {reference}", lambda row, name=f"{column}_vs_{reference}": plus_minus(row, name))
+        for reference in REFERENCES
+        for column, title in (("auc", "AUC"), ("logloss", "log loss"))
+    ),
+    ("n", lambda row: str(max(int(row[f"auc_vs_{reference}_n"]) for reference in REFERENCES))),
+)
+WORDS = ("verdict on time", "runs", "published: speed-up (source)", "policy")
+
+
+def build(title: str, columns: Sequence[Column], frame: pd.DataFrame) -> Table:
+    """A table with one row for each of the frame's."""
+    rows = [tuple(cell(row) for _, cell in columns) for _, row in frame.iterrows()]
+    return Table(title, tuple(name for name, _ in columns), rows, WORDS)
+
+
+def tables(summary: pd.DataFrame, policies: pd.DataFrame) -> list[Table]:
+    """The tables of a comparison, data set by data set."""
+    built = []
+    for dataset, rows in summary.groupby("dataset", sort=False):
+        baseline = rows["baseline"].iloc[0]
+        built.append(build(f"{dataset}: measured here, against {baseline}", MAIN, rows))
+        built.append(build(f"{dataset}: log loss and work of a run, and what the papers published", WORK, rows))
+        if len(policies) and len(chosen := policies[policies["dataset"] == dataset]):
+            title = f"{dataset}: what Slipstream's policies cost, against skip=none and skip=random of the same layout"
+            built.append(build(title, POLICIES, chosen))
+    return built
+
+
+def notes(cells: pd.DataFrame, summary: pd.DataFrame) -> list[str]:
+    """What a reader has to know to read the tables right."""
+    num_seeds = cells["seed"].nunique()
+    lines = [
+        f"samples/s and train s are medians, AUC and log loss means over {num_seeds} seed(s), on the test split. "
+        "Speed-up: the baseline's train s over the system's; above 1 is faster. Brackets and ± are 95 % intervals of "
+        "paired, interleaved runs.",
+        f"'{NO_DIFFERENCE}': the interval holds 1. '{NO_INTERVAL}': one pair has no interval; take more --seeds or "
+        "--repeats.",
+    ]
+    if cells["device"].astype(str).str.startswith("cpu").any():
+        lines.append(
+            "Host and device are one CPU here, so layouts alone are not expected to win: the link's bytes are counted, "
+            "but crossing it costs next to nothing."
+        )
+        if {"xdl", "xdl-cpu"} <= set(cells["system"]):
+            lines.append("Without a GPU xdl and xdl-cpu are the same run; what differs between the two is noise.")
+    lines.append(
+        "Published ratios are the papers' own, with one GPU of their server (abstracts: the average they name); a set "
+        "that is not in the papers stands beside their averages."
+    )
+    lines += _ends(summary)
+    return lines
+
+
+def _ends(summary: pd.DataFrame) -> list[str]:
+    """One line for each system with runs that did not end well."""
+    total = sum(summary[f"num_{status}"] for status in STATUSES)
+    ended = summary[summary["num_done"] < total]
+    return [
+        f"{row['label']} on {row['dataset']}: {statuses(row)}; {row['reason'] or 'not run yet'}. In no mean."
+        for _, row in ended.iterrows()
+    ]
+
+
+def as_text(built: Sequence[Table], lines: Sequence[str]) -> str:
+    """Tables and notes for a terminal."""
+    return "\n\n".join([*(table.text() for table in built), "\n".join(f"* {line}" for line in lines)]) + "\n"
+
+
+def as_markdown(built: Sequence[Table], lines: Sequence[str]) -> str:
+    """Tables and notes as Markdown."""
+    return "\n\n".join([*(table.markdown() for table in built), "\n".join(f"- {line}" for line in lines)]) + "\n"

@@ -1,0 +1,62 @@
+"""Statistics on known answers."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.stats import NO_DIFFERENCE, NO_INTERVAL, geometric_mean, mean_interval, paired_difference, paired_ratio, verdict
+
+T_4 = 2.7764451051977987  # Student's t, 97.5 % quantile, 4 degrees of freedom
+
+
+def test_mean_interval_of_one_to_five() -> None:
+    estimate = mean_interval([1, 2, 3, 4, 5])
+    assert estimate is not None and estimate.n == 5 and estimate.value == 3
+    assert estimate.half_width == pytest.approx(T_4 * math.sqrt(2.5) / math.sqrt(5))
+
+
+def test_paired_difference_of_students_sleep_data() -> None:
+    """Student (1908): hours of sleep gained with two drugs; mean difference 1.58, t = 4.06, interval 0.70 to 2.46."""
+    first = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
+    second = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
+    estimate = paired_difference(list(zip(first, second, strict=True)))
+    assert estimate is not None and estimate.low is not None and estimate.high is not None
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((1.58, 0.7001142, 2.4598858))
+
+
+def test_paired_ratio_is_taken_on_logarithms() -> None:
+    estimate = paired_ratio([(2, 1), (8, 1)])
+    assert estimate is not None and estimate.low is not None and estimate.high is not None
+    assert estimate.value == pytest.approx(4)
+    assert estimate.low * estimate.high == pytest.approx(16)
+
+
+def test_one_pair_has_no_interval_and_none_no_value() -> None:
+    one = paired_ratio([(3, 2)])
+    assert one is not None and (one.value, one.low, one.high, one.n) == (pytest.approx(1.5), None, None, 1)
+    assert paired_ratio([]) is None and paired_difference([]) is None
+    assert verdict(one, 1.0, "faster", "slower") == NO_INTERVAL and verdict(None, 1.0, "faster", "slower") == ""
+
+
+def test_verdicts() -> None:
+    assert verdict(paired_ratio([(2, 1), (2.1, 1), (1.9, 1)]), 1.0, "faster", "slower") == "faster"
+    assert verdict(paired_ratio([(1, 2), (1, 2.1), (1, 1.9)]), 1.0, "faster", "slower") == "slower"
+    assert verdict(paired_ratio([(1, 2), (2, 1), (1, 1)]), 1.0, "faster", "slower") == NO_DIFFERENCE
+    assert verdict(paired_difference([(1, 1), (2, 2)]), 0.0, "more", "less") == NO_DIFFERENCE
+
+
+def test_geometric_mean() -> None:
+    assert geometric_mean([1, 4, 16]) == pytest.approx(4)
+    with pytest.raises(ValueError, match="no values"):
+        geometric_mean([])
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)), min_size=2, max_size=6))
+def test_ratio_turned_round_is_its_inverse(pairs: list[tuple[float, float]]) -> None:
+    there, back = paired_ratio(pairs), paired_ratio([(second, first) for first, second in pairs])
+    assert there is not None and back is not None and there.low is not None and back.high is not None
+    assert there.value == pytest.approx(1 / back.value) and there.low == pytest.approx(1 / back.high)

@@ -128,7 +128,8 @@ class HotColdSchedule:
         while len(cold) or len(hot):
             cold_batches = max(1, round(self._scheduler.rate / 100 * num_cold))
             hot_batches = max(1, self.min_hot_batches, round(self._scheduler.rate / 100 * num_hot))
-            yield Run(cold[: cold_batches * size], "cold")
+            if len(cold):
+                yield Run(cold[: cold_batches * size], "cold")
             yield from self._hot_run(hot[: hot_batches * size])
             cold, hot = cold[cold_batches * size :], hot[hot_batches * size :]
             if self._adapts and len(self._job.validation):

@@ -13,12 +13,12 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch.distributed import ProcessGroupGloo
 
 from baselines.clock import Clock
-from baselines.parameter_server import HEADER, WORKER, Ask, Sharding, meet, serve
+from baselines.parameter_server import WORKER, Ask, Sharding, meet, serve
 
 START_S = 300.0  # the most that servers may take until their rows are made
 REPLY_S = 1800.0  # the most that a reply may take; a server that died is noticed at once
@@ -37,7 +37,7 @@ class ParameterServers:
     def __init__(self, sharding: Sharding, clock: Clock) -> None:
         self._sharding = sharding
         self._clock = clock
-        self._group: ProcessGroupGloo
+        self._group: Any  # of gloo
         self._dense_sizes: list[int]
         self._meeting = tempfile.TemporaryDirectory(prefix="slipbench-")
         self._processes: list[BaseProcess] = []
@@ -68,19 +68,24 @@ class ParameterServers:
     def connect(self, num_weights: int) -> None:
         """Wait until every server has made its part, and connect. `num_weights`: number of dense weights."""
         deadline = time.monotonic() + START_S
-        for server, (process, ready) in enumerate(zip(self._processes, self._ready, strict=True)):
-            wait([ready, process.sentinel], deadline - time.monotonic())
-            try:
-                if not ready.poll():
-                    raise RuntimeError(f"{self._name(server)} was not ready after {START_S:.0f} s.")
-                ready.recv()
-            except (EOFError, OSError) as error:
-                raise self._failure(error) from error
-            ready.close()
+        self._hear("made", deadline)
         with self._meeting:
             self._group = meet(self._meeting_file, WORKER, len(self._processes) + 1, REPLY_S)
+            self._hear("connected", deadline)
         ranges = [self._sharding.dense_range(server, num_weights) for server in range(len(self._processes))]
         self._dense_sizes = [part.stop - part.start for part in ranges]
+
+    def _hear(self, word: str, deadline: float) -> None:
+        """Wait until every server has said so."""
+        for server, (process, ready) in enumerate(zip(self._processes, self._ready, strict=True)):
+            wait([ready, process.sentinel], max(0.0, deadline - time.monotonic()))
+            try:
+                if not ready.poll():
+                    raise RuntimeError(f"{self._name(server)} was not {word} within {START_S:.0f} s.")
+                heard = ready.recv()
+            except (EOFError, OSError) as error:
+                raise self._failure(error) from error
+            assert heard == word
 
     def pull(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The vectors [n, D] of rows [n], and the flat vector of the dense weights."""

@@ -124,8 +124,10 @@ def serve(sharding: Sharding, server: int, meeting: str, ready: Connection) -> N
     threading.Thread(target=_end_with_parent, name="watch", daemon=True).start()
     torch.set_num_threads(sharding.threads)
     shard = Shard(sharding, server)
-    ready.send(True)
+    ready.send("made")
     group = meet(meeting, server + 1, sharding.num_servers + 1, IDLE_S)
+    ready.send("connected")  # the file of the meeting is no longer needed
+    ready.close()
     while True:
         ask, n, num_bytes = _receive(group, HEADER, torch.int64).tolist()
         reply = shard.answer(Ask(ask), n, _receive(group, num_bytes, torch.uint8))
@@ -133,7 +135,7 @@ def serve(sharding: Sharding, server: int, meeting: str, ready: Connection) -> N
             group.send([reply], WORKER, 0).wait()
 
 
-def _receive(group: ProcessGroupGloo, size: int, dtype: torch.dtype) -> torch.Tensor:
+def _receive(group: Any, size: int, dtype: torch.dtype) -> torch.Tensor:
     received = torch.empty(size, dtype=dtype)
     if size:
         group.recv([received], WORKER, 0).wait()
@@ -149,12 +151,13 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def meet(meeting: str, rank: int, size: int, timeout_s: float) -> ProcessGroupGloo:
-    """Connect with the other processes that meet at this file, over the loopback interface.
+def meet(meeting: str, rank: int, size: int, timeout_s: float) -> Any:
+    """Connect with the other processes that meet at this file, over the loopback interface: a gloo process group.
 
-    A group of its own, not torch's default one, of which a process can have only one at a time.
+    It is a group of its own, not torch's default one, of which a process can have only one at a time.
     """
-    options = ProcessGroupGloo._Options()
-    options._devices = [ProcessGroupGloo.create_device(hostname="127.0.0.1")]
+    gloo: Any = ProcessGroupGloo  # torch's stubs do not have what it inherits
+    options = gloo._Options()
+    options._devices = [gloo.create_device(hostname="127.0.0.1")]
     options._timeout = timedelta(seconds=timeout_s)
-    return ProcessGroupGloo(FileStore(meeting, size), rank, size, options)
+    return gloo(FileStore(meeting, size), rank, size, options)

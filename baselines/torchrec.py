@@ -76,7 +76,7 @@ class TorchRec(Placement):
         held = torch.unique(ids[self._frozen[ids]])
         rows = held.to(self.job.device)
         kept = self.host.part(rows, torch.clone) if len(held) else None  # FBGEMM has no frozen rows: put them back
-        self._pooled.backward(grads)  # type: ignore[no-untyped-call]
+        self._pooled.backward(grads)
         self._pooled = None
         if kept is not None:
             self.host.put(rows, kept, torch.clone)

@@ -163,9 +163,9 @@ def _run_all(cells: Sequence[Cell], digests: Sequence[str], out: Path, progress:
     begin = time.monotonic()
     for index, cell in enumerate(todo):
         left = (time.monotonic() - begin) / index * (len(todo) - index) if index else 0.0
-        when = f" (about {duration(left)} left)" if index else ""
+        progress.aside = f"; all runs: about {duration(left)} left" if index else ""
         where = f"{cell.label} on {cell.config.dataset}, seed {cell.config.seed}"
-        title = f"run {index + 1 + len(cells) - len(todo)} of {len(cells)}{when}: {where}"
+        title = f"run {index + 1 + len(cells) - len(todo)} of {len(cells)}: {where}"
         row = run_cell(cell.config, out, progress, title=title, force=force)
         if row["status"] == "interrupted":
             progress.say("interrupted; the same command goes on from here.")

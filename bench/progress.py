@@ -37,14 +37,15 @@ class Progress:
         self._every_s = LIVE_S if self.live else PLAIN_S
         self._last = now()
         self._title = ""
+        self.aside = ""  # about all runs together, set by whoever starts several
 
     def start(self, title: str) -> None:
         """A run begins; the lines that follow are about it."""
         self._title, self._last = title, self.now()
         if self.live:
-            self._rewrite(title)
+            self._rewrite(title + self.aside)
         else:
-            self.say(title)
+            self.say(title + self.aside)
 
     def update(self, samples_seen: int, samples_total: int, train_s: float, loss: float) -> None:
         """The run has got so far. Shown at most every tenth of a second, or every ten seconds where lines add up."""
@@ -57,7 +58,7 @@ class Progress:
         text = f"{self._title}: {samples_seen:,} of {samples_total:,} ({share:.0%}), {rate:,.0f} samples/s, {left}"
         text += f", loss {loss:.4f}"
         if self.live:
-            self._rewrite(text)
+            self._rewrite(text + self.aside)
         else:
             self.say(text)
 

@@ -11,6 +11,7 @@ from bench.stats import NO_DIFFERENCE, NO_INTERVAL
 from bench.summary import REFERENCES, STATUSES
 
 MB, MILLION = 1e6, 1e6
+HUGE = 1000  # an interval of two noisy pairs can end anywhere
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ def interval(row: pd.Series, name: str, form: str) -> str:
     """A value with its interval in brackets."""
     value = number(row[name], form)
     low, high = number(row[f"{name}_low"], form), number(row[f"{name}_high"], form)
+    high = high if pd.isna(row[f"{name}_high"]) or row[f"{name}_high"] < HUGE else f">{HUGE - 1}"
     return f"{value} [{low}, {high}]" if low else value
 
 
@@ -66,11 +68,10 @@ def plus_minus(row: pd.Series, name: str, form: str = "+.4f") -> str:
 
 
 def statuses(row: pd.Series) -> str:
-    """How many runs ended how: `3`, or `2 done, 1 failed`."""
+    """How many runs ended how: `3` that are done, or `2 + 1 failed`."""
     counts = {status: int(row[f"num_{status}"]) for status in STATUSES}
-    if counts["done"] == sum(counts.values()):
-        return str(counts["done"])
-    return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    ended = [f"{count} {status}".removesuffix(" done") for status, count in counts.items() if count]
+    return " + ".join(ended)
 
 
 Column = tuple[str, Callable[[pd.Series], str]]

@@ -56,7 +56,7 @@ USER_COLUMNS = (
 )
 VIDEO_COLUMNS = ("author_id", "music_id", "music_type", "video_type", "upload_type", "upload_dt", "video_duration", "tag")
 TAGS = 3  # of a video, at most; summed
-PADDING = "\0"  # of a shorter list: gets the reserved id, whose row is zero and so adds nothing to the sum
+PADDING = "\x01"  # of a shorter list: gets the reserved id, whose row is zero and so adds nothing to the sum
 DURATION_STEPS_PER_DOUBLING = 3
 
 Report = Callable[[str], None]

@@ -48,7 +48,7 @@ OWN_SETTINGS = (
     ),
     Setting(key="slipstream.drop", default=0.3, low=0.0, high=1.0, help="D, the share of hot inputs to drop"),
     Setting(key="slipstream.tolerance", default=0.08, low=0.0, high=1.0, help="how far from D is near enough"),
-    Setting(key="slipstream.t_max", default=0.1, low=0.0, help="the largest threshold T"),
+    Setting(key="slipstream.t_max", default=1.0, low=0.0, help="the largest threshold T"),
     Setting(key="slipstream.alpha", default=0, low=0, help="stale lookups that make an input stale; 0: all of them"),
     Setting(
         key="slipstream.start", default=0.035, low=0.0, high=1.0, help="snapshot A, in hot mini-batches of an epoch"
@@ -191,8 +191,10 @@ class StaleSkip:
         """The run without the dropped inputs, and these as skipped."""
         dropped = self._dropped[run.inputs]
         kept = run.inputs[~dropped]
-        yield Run(kept, run.kind, None if self._weights is None else self._weights[kept])
-        yield Run(run.inputs[dropped], "skipped")
+        if len(kept):
+            yield Run(kept, run.kind, None if self._weights is None else self._weights[kept])
+        if dropped.any():
+            yield Run(run.inputs[dropped], "skipped")
 
     def _thaw(self) -> None:
         if self._job.settings["skip.what"] == "updates":

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.stats import NO_DIFFERENCE, NO_INTERVAL, geometric_mean, mean_interval, paired_difference, paired_ratio, verdict
+from bench.stats import (
+    NO_DIFFERENCE,
+    NO_INTERVAL,
+    geometric_mean,
+    mean_interval,
+    paired_difference,
+    paired_ratio,
+    verdict,
+)
 
 T_4 = 2.7764451051977987  # Student's t, 97.5 % quantile, 4 degrees of freedom
 

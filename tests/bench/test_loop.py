@@ -1,0 +1,125 @@
+"""The training loop: what it leaves behind, when it evaluates, when it stops."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from baselines.clock import Clock
+from baselines.system import Job
+from bench import loop
+from bench.outcome import Diverged, Outcome
+from datasets.store import Split
+from tests.small import build, make_job, make_split
+
+
+class Notebook:
+    """A recorder that remembers."""
+
+    def __init__(self) -> None:
+        self.steps: list[dict[str, Any]] = []
+        self.evals: list[dict[str, Any]] = []
+
+    def step(self, **window: Any) -> None:
+        self.steps.append(window)
+
+    def eval(self, **point: Any) -> None:
+        self.evals.append(point)
+
+    def progress(self, samples_seen: int, samples_total: int, train_s: float, loss: float) -> None:
+        pass
+
+
+def run(job: Job, system: str = "dlrm", test: Split | None = None, **options: Any) -> tuple[Outcome, Notebook]:
+    built, outcome, notebook = build(system, job), Outcome(job.clock), Notebook()
+    test = make_split(job.schema, 200, seed=9) if test is None else test
+    try:
+        loop.train(job, built, outcome, notebook, test=test, **options)
+    finally:
+        built.placement.close()
+    return outcome, notebook
+
+
+@pytest.mark.parametrize("system", ["dlrm", "fae", "hotline", "slipstream"])
+def test_warm_up_leaves_no_trace(system: str) -> None:
+    losses = [
+        [
+            window["loss"]
+            for window in run(make_job(system, optimizer="adagrad"), system, warmup_steps=warm, window_steps=1)[1].steps
+        ]
+        for warm in (0, 5)
+    ]
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == 14
+
+
+def test_windows_add_up_to_the_run() -> None:
+    outcome, notebook = run(make_job(), window_steps=4)
+    assert [window["steps"] for window in notebook.steps] == [4, 4, 4, 2]
+    assert sum(window["samples"] for window in notebook.steps) == outcome.samples_trained == 2 * (32 * 6 + 11)
+
+
+def test_evaluation_comes_whenever_so_many_samples_were_seen_and_at_the_end() -> None:
+    _, notebook = run(make_job(epochs=1), eval_every=100)
+    assert [point["samples_seen"] for point in notebook.evals] == [128, 203]
+
+
+def test_an_evaluation_at_the_end_is_made_once() -> None:
+    _, notebook = run(make_job(epochs=1, num_inputs=64), eval_every=32)
+    assert [point["samples_seen"] for point in notebook.evals] == [32, 64]
+
+
+def test_evaluation_and_warm_up_are_off_the_clock() -> None:
+    ticks = iter(range(10**9))
+    clock = Clock(now=lambda: float(next(ticks)))
+    outcome, notebook = run(make_job(epochs=1, clock=clock), eval_every=100, window_steps=1)
+    assert outcome.eval_s > 0
+    phases = sum(phase.seconds for (lane, _), phase in clock.phases.items() if lane == "main")
+    assert phases == clock.train_s
+    assert outcome.eval_s + clock.train_s < next(ticks), "warm-up is in neither"
+    assert not any(name == "evaluate" for _, name in clock.phases)
+
+
+def test_skipped_samples_count_as_seen_but_not_as_trained() -> None:
+    job = make_job("slipstream", num_inputs=32 * 40, settings={"layout.hot_bytes": "9000", "slipstream.window": "0.2"})
+    outcome, _ = run(job, "slipstream")
+    assert outcome.samples_skipped > 0
+    assert outcome.samples_seen == outcome.samples_trained + outcome.samples_skipped == 2 * 32 * 40
+
+
+def test_a_loss_that_is_not_finite_ends_the_run() -> None:
+    with pytest.raises(Diverged, match="lower --lr"):
+        run(make_job(lr=1e30), window_steps=2)
+
+
+def test_a_test_split_of_one_class_has_no_auc() -> None:
+    job = make_job(epochs=1)
+    test = replace(make_split(job.schema, 50, seed=9), labels=np.ones(50, np.int32))
+    outcome, _ = run(job, test=test)
+    assert outcome.auc_last is None
+    assert any("one class" in note for note in outcome.notes)
+    assert outcome.logloss_last is not None and math.isfinite(outcome.logloss_last)
+
+
+def test_the_best_evaluation_is_chosen_on_the_validation_split() -> None:
+    outcome, notebook = run(make_job(epochs=6, lr=0.5, optimizer="adagrad"), eval_every=203)
+    at = {point["samples_seen"]: point["auc"] for point in notebook.evals}
+    assert outcome.best_at_samples is not None
+    assert outcome.auc_best == at[outcome.best_at_samples]
+
+
+def test_evaluation_sees_every_row_of_the_split() -> None:
+    job = make_job(epochs=1)
+    system = build("dlrm", job)
+    from baselines.placement import EVAL_BATCH, scores
+
+    split = make_split(job.schema, EVAL_BATCH + 7, seed=4, lowest_id=0)
+    logits = scores(system.placement, split)
+    assert len(logits) == EVAL_BATCH + 7
+    one = scores(system.placement, split, np.array([EVAL_BATCH + 6]))
+    assert torch.allclose(torch.tensor(one[0]), torch.tensor(logits[-1]), atol=1e-6)

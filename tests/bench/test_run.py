@@ -1,0 +1,129 @@
+"""One run: its row, however it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from bench.results import read_rows
+from tests.bench import fakes
+from tests.bench.conftest import Slipbench
+
+RUN = "run --system fake --dataset tiny --out out"
+
+
+def rows(folder: Path = Path("out")) -> list[dict[str, str]]:
+    """The rows of runs.csv."""
+    return read_rows(folder / "runs.csv")
+
+
+def test_run_done(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
+    assert slipbench(f"{RUN} --seed 3 --set skip=none") == 0
+    (row,) = rows()
+    assert (row["status"], row["reason"], row["system"], row["settings"]) == ("done", "", "fake", "skip=none")
+    assert (row["seed"], row["batch_size"], row["samples_seen"], row["auc_last"]) == ("3", "8", "32", "0.753")
+    assert float(row["samples_per_s"]) == pytest.approx(32 / float(row["train_s"]))
+    assert row["notes"] == "two, with a comma; one"
+    assert row["hot_rows_share"] == "" and row["rows_read"] == "" and row["net_bytes"] == "0"
+    assert int(row["peak_rss_bytes"]) > 1_000_000 and row["machine"] and row["started_at"].endswith("Z")
+    assert {row["phase"] for row in read_rows(Path("out/phases.csv"))} == {"dense_forward", "other"}
+    assert len(read_rows(Path("out/steps.csv"))) == 2 and len(read_rows(Path("out/evals.csv"))) == 1
+    folder = Path("out/runs") / row["run_id"]
+    assert tomllib.loads((folder / "config.toml").read_text())["set"]["skip"] == "none"
+    assert (folder / "env.json").exists() and not (folder / "error.txt").exists()
+    assert row["run_id"] in capsys.readouterr().out
+
+
+def test_limit_rows_trains_on_fewer(slipbench: Slipbench) -> None:
+    assert slipbench(f"{RUN} --limit-rows 10") == 0
+    assert rows()[0]["samples_seen"] == "10"
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "reason"),
+    [
+        ("diverge", "diverged", "the loss is nan at step 1"),
+        ("crash", "failed", "ZeroDivisionError: nothing (error.txt in the run's folder)"),
+        ("mistake", "failed", "the disk is full."),
+        ("interrupt", "interrupted", "stopped by Ctrl-C or a signal after 16 samples"),
+    ],
+)
+def test_bad_end_keeps_its_row_and_exits_1(
+    slipbench: Slipbench, capsys: pytest.CaptureFixture[str], end: str, status: str, reason: str
+) -> None:
+    assert slipbench(f"{RUN} --set fake.end={end}") == 1
+    (row,) = rows()
+    assert (row["status"], row["reason"], row["samples_seen"], row["auc_last"]) == (status, reason, "16", "")
+    assert float(row["train_s"]) > 0
+    assert fakes.PLACEMENTS[-1].closed == 1
+    shown = capsys.readouterr()
+    assert "Traceback" not in shown.out + shown.err
+    trace = Path("out/runs") / row["run_id"] / "error.txt"
+    assert trace.exists() == (end == "crash")
+
+
+def test_system_that_cannot_run_here_is_skipped_and_exits_2(
+    slipbench: Slipbench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert slipbench(f"{RUN} --set fake.end=refuse") == 2
+    assert rows()[0]["status"] == "skipped" and rows()[0]["samples_seen"] == ""
+    assert capsys.readouterr().err.endswith("slipbench: torchrec is not installed; install slipbench[cpu].\n")
+
+
+def test_finished_is_not_run_again_unless_forced(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
+    assert slipbench(RUN) == 0 and slipbench(RUN) == 0
+    assert len(rows()) == 1 and "--force runs it again" in capsys.readouterr().err
+    assert slipbench(f"{RUN} --force") == 0
+    assert len(rows()) == 2
+
+
+def test_failed_is_tried_again(slipbench: Slipbench) -> None:
+    line = f"{RUN} --set fake.end=crash"
+    assert slipbench(line) == 1 and slipbench(line) == 1
+    assert len(rows()) == 2
+
+
+def test_dry_run_runs_nothing(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
+    assert slipbench(f"{RUN} --dry-run") == 0
+    shown = tomllib.loads(capsys.readouterr().out)
+    assert shown["system"] == "fake" and shown["batch-size"] == 8 and shown["set"]["skip"] == "random"
+    assert not Path("out").exists()
+
+
+def test_config_file_is_overlaid_by_flags(slipbench: Slipbench) -> None:
+    Path("c.toml").write_text('system = "fake"\ndataset = "tiny"\nseed = 5\nepochs = 2\n[set]\nskip = "none"\n')
+    assert slipbench("run --config c.toml --seed 6 --set skip.what=updates --out out") == 0
+    (row,) = rows()
+    assert (row["seed"], row["epochs"], row["settings"]) == ("6", "2", "skip=none skip.what=updates")
+
+
+def start(folder: Path, line: str) -> subprocess.Popen[str]:
+    """The command line in a process of its own, with runs that hold until they are stopped."""
+    environment = {**os.environ, "FAKE_HOLD": "1"}
+    command = [sys.executable, "-m", "tests.bench.fakes", str(folder), *line.split(), "--out", str(folder / "out")]
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_rows(path: Path, number: int) -> None:
+    """Until the file holds so many rows."""
+    deadline = time.monotonic() + 30
+    while len(read_rows(path)) < number:
+        assert time.monotonic() < deadline, f"{path} never held {number} rows"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_leaves_a_row(tmp_path: Path, number: signal.Signals) -> None:
+    process = start(tmp_path, "run --system fake --dataset tiny --set fake.end=hold")
+    wait_for_rows(tmp_path / "out" / "steps.csv", 1)
+    process.send_signal(number)
+    _, shown = process.communicate(timeout=20)
+    assert process.returncode == 1 and "Traceback" not in shown and "\x1b" not in shown
+    assert rows(tmp_path / "out")[0]["status"] == "interrupted"

@@ -1,0 +1,145 @@
+"""Slipstream on its layouts: the window, what is dropped, and what the controls have in common with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from baselines.hot_placement import HotPlacement
+from baselines.system import Job, System
+from datasets.errors import UserError
+from datasets.loader import read
+from slipstream.policies import POLICIES
+from tests.small import build, epoch_runs, make_job, train_epochs
+
+LAYOUTS = ("fae", "hotline")
+NUM_INPUTS = 32 * 40 + 11
+
+
+def slipstream(layout: str, **settings: Any) -> tuple[Job, System]:
+    """A job of 41 mini-batches in which most inputs are hot, and its system."""
+    keys = {
+        "slipstream.layout": layout,
+        "layout.hot_bytes": "9000",
+        "slipstream.window": "0.2",
+        "slipstream.tolerance": "0.2",
+    }
+    if layout == "hotline":
+        keys["hotline.learning_share"] = "0.2"
+    given = keys | {key.replace("__", "."): str(value) for key, value in settings.items()}
+    job = make_job("slipstream", num_inputs=NUM_INPUTS, settings=given)
+    return job, build("slipstream", job)
+
+
+def walk(job: Job, system: System, epoch: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Train one epoch; the inputs trained and the inputs skipped, in order."""
+    trained, skipped = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    with job.clock.run():
+        for run in epoch_runs(job, system, epoch):
+            if run.kind == "skipped":
+                skipped.append(run.inputs)
+                continue
+            trained.append(run.inputs)
+            for first in range(0, len(run.inputs), job.batch_size):
+                part = slice(first, first + job.batch_size)
+                weights = None if run.weights is None else run.weights[part]
+                system.placement.train(read(job.train, run.inputs[part], weights))
+    return np.concatenate(trained), np.concatenate(skipped)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_some_hot_inputs_are_skipped_in_every_epoch_and_every_input_is_dealt_with_once(layout: str) -> None:
+    job, system = slipstream(layout)
+    for epoch in range(2):
+        trained, skipped = walk(job, system, epoch)
+        assert sorted(np.concatenate([trained, skipped])) == list(range(NUM_INPUTS))
+        assert 0.05 * NUM_INPUTS < len(skipped) < 0.5 * NUM_INPUTS
+        assert isinstance(system.placement, HotPlacement)
+        assert system.placement.is_hot(skipped).all()
+    system.placement.close()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_controls_drop_as_many_inputs_as_staleness_does(layout: str) -> None:
+    counts = {}
+    for policy in POLICIES:
+        job, system = slipstream(layout, skip=policy)
+        counts[policy] = len(walk(job, system)[1])
+        system.placement.close()
+    assert len(set(counts.values())) == 1, counts
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_without_skipping_it_is_the_system_of_its_layout(layout: str) -> None:
+    job, system = slipstream(layout, skip="none")
+    shared = {key: value for key, value in job.settings.items() if key.startswith(("layout", layout))}
+    other_job = make_job(layout, num_inputs=NUM_INPUTS, settings=shared)
+    other = build(layout, other_job)
+    assert train_epochs(job, system, 2) == train_epochs(other_job, other, 2)
+    assert torch.equal(system.placement.rows(), other.placement.rows())
+    system.placement.close(), other.placement.close()
+
+
+def test_snapshots_come_after_their_share_of_hot_mini_batches_and_in_one_run() -> None:
+    job, system = slipstream("fae", slipstream__start=0.2, slipstream__window=0.4)
+    runs = list(epoch_runs(job, system, 0))
+    assert isinstance(system.placement, HotPlacement)
+    hot_batches = int(system.placement.is_hot(np.arange(NUM_INPUTS)).sum()) / job.batch_size
+    hot = [run for run in runs if run.kind == "hot"]
+    assert len(hot[0].inputs) == round(0.2 * hot_batches) * job.batch_size
+    assert len(hot[1].inputs) == round(0.4 * hot_batches) * job.batch_size
+
+
+def test_on_hotlines_layout_kept_inputs_are_cut_into_full_mini_batches() -> None:
+    job, system = slipstream("hotline")
+    runs = [run for run in epoch_runs(job, system, 0) if run.kind in ("cold", "mixed")]
+    assert all(len(run.inputs) % job.batch_size == 0 for run in runs[:-1])
+    system.placement.close()
+
+
+def test_staleness_pays_for_its_decision_and_random_dropping_does_not() -> None:
+    phases = {}
+    for policy in ("stale", "random", "loss"):
+        job, system = slipstream("fae", skip=policy)
+        walk(job, system)
+        phases[policy] = {name for _, name in job.clock.phases}
+    assert {"snapshot", "threshold", "classify"} <= phases["stale"]
+    assert not {"snapshot", "threshold", "classify", "score"} & phases["random"]
+    assert "score" in phases["loss"]
+
+
+def test_a_row_that_was_not_touched_is_stale_only_if_it_may_be() -> None:
+    job, system = slipstream("fae", stale="touched-only")
+    walk(job, system)
+    assert any("0.0% of these not touched" in note for note in job.notes), job.notes
+
+
+def test_throwing_updates_away_trains_all_inputs_and_leaves_stale_rows_as_they_are() -> None:
+    job, system = slipstream("fae", skip__what="updates")
+    trained, skipped = walk(job, system)
+    assert len(trained) == NUM_INPUTS and len(skipped) == 0
+    assert job.clock.totals["row_updates_skipped"] > 0
+    placement = system.placement
+    assert isinstance(placement, HotPlacement)
+    frozen = placement.host.frozen
+    assert int(frozen.sum()) > len(job.schema.tables)
+    before = placement.rows().clone()
+    runs = epoch_runs(job, system, 1)
+    next(runs)
+    assert int(placement.host.frozen.sum()) == len(job.schema.tables), "a new epoch begins with no stale rows"
+    assert torch.equal(before, placement.rows())
+
+
+@pytest.mark.parametrize("policy", ["random", "loss", "none"])
+def test_updates_are_thrown_away_for_staleness_only(policy: str) -> None:
+    with pytest.raises(UserError, match="skip=stale only"):
+        slipstream("fae", skip=policy, skip__what="updates")
+
+
+def test_a_threshold_that_is_not_found_is_noted_and_nothing_is_skipped() -> None:
+    job, system = slipstream("fae", slipstream__t_max="0")
+    assert len(walk(job, system)[1]) == 0
+    assert "no threshold found" in job.notes

@@ -1,4 +1,5 @@
 # `make` lists the targets. The environment in .venv is made when it is missing or pyproject.toml has changed.
+SHELL := bash
 PYTHON ?= python3
 EXTRAS ?= cpu,test
 VENV := .venv
@@ -17,11 +18,15 @@ setup: $(STAMP) ## make .venv and install slipbench into it
 $(STAMP): pyproject.toml packaging/fbgemm-gpu/pyproject.toml
 	@echo "making $(VENV) with $(PYTHON)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "slipbench needs Python 3.11 or newer; name one with PYTHON=...")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
-	@echo "installing slipbench[$(EXTRAS)], which takes a few minutes the first time"
-	@$(BIN)/python -m pip install --disable-pip-version-check --no-warn-script-location -e '.[$(EXTRAS)]' \
-		| sed -n -e 's/^Collecting \([^ ]*\).*/  \1/p' -e 's/^Installing collected.*/  installing/p' -e '/^Success/s/.*/  done/p'; \
-		exit $${PIPESTATUS[0]}
+	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
+	@echo "installing slipbench[$(EXTRAS)]: a few minutes the first time; $(VENV)/install.log has every line"
+	@$(BIN)/python -m pip install --disable-pip-version-check -e '.[$(EXTRAS)]' 2>&1 | tee $(VENV)/install.log \
+		| while read -r line; do case "$$line" in \
+			"Collecting "*) echo "  $${line%% (from *}" ;; \
+			"Installing collected"*) echo "  Installing" ;; \
+			ERROR*) echo "  $$line" ;; \
+		esac; done; exit $${PIPESTATUS[0]}
+	@echo "ready: $(BIN)/slipbench"
 	@touch $@
 
 compare: $(STAMP) ## run all systems on the embedded data set, print the table, write CSVs and figures
@@ -38,5 +43,3 @@ lint: $(STAMP) ## check style and types
 clean: ## delete .venv and caches; results stay
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
-
-SHELL := /bin/bash

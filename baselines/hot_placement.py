@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -69,3 +71,12 @@ class HotPlacement(Placement):
     def freeze(self, marks: torch.Tensor) -> None:
         super().freeze(marks)
         self.hot.frozen.copy_(self.host.frozen[self.hot_rows])
+
+    def save(self, ids: torch.Tensor) -> Any:
+        return super().save(ids), self.hot.weights.clone(), self.hot.state.clone()
+
+    def restore(self, saved: Any) -> None:
+        others, weights, state = saved
+        super().restore(others)
+        self.hot.weights.copy_(weights)
+        self.hot.state.copy_(state)

@@ -9,6 +9,7 @@ works.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
@@ -133,6 +134,7 @@ def import_torchrec() -> ModuleType:
         found = ", ".join(f"{name} {_version(name)}" for name in ("torchrec", "fbgemm-gpu-cpu", "fbgemm-gpu", "torch"))
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(f"system torchrec needs {NEEDED}; found: {found} ({reason}).") from error
+    logging.getLogger("torch.fx._symbolic_trace").setLevel(logging.ERROR)  # a warning for TorchRec, not for its users
     return torchrec
 
 

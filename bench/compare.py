@@ -92,6 +92,8 @@ def plan(
     declared: dict[str, tuple[Setting, ...]] = {entry.system: load_system(entry.system).SETTINGS for entry in entries}
     everywhere = sorted({setting.key for settings in declared.values() for setting in settings})
     for key in options.settings:
+        if not everywhere:
+            raise UserError(f"none of the selected systems has settings, so '{key}' cannot be set; leave it out.")
         if key not in everywhere:
             raise unknown("setting of the selected systems", key, everywhere)
     cells = []

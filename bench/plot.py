@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Okabe and Ito's colours, told apart with any kind of colour vision; the hatches and markers do it without colour.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#999999", "#000000")
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#999999", "#FFFFFF")
+DARK = tuple(colour for colour in COLOURS if colour not in ("#F0E442", "#FFFFFF"))  # dark enough for a line on white
 HATCHES = ("", "///", "...", "\\\\\\", "xxx", "ooo", "---", "+++", "|||")
 MARKERS = "osD^vP*X<>"
 LINES = ("-", "--", ":", "-.")
+MOST_PHASES = 8  # that a person tells apart; the smaller ones are drawn together
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,10 @@ def _figure(title: str, num_bars: int = 8) -> tuple[Figure, Axes]:
 
 
 def _caption(figure: Figure, text: str) -> Figure:
-    figure.text(0.5, -0.02, text, ha="center", va="top", fontsize=8, wrap=True)
+    figure.axes[0].annotate(
+        text, (0.5, 0.0), (0, -40), xycoords="axes fraction", textcoords="offset points", ha="center", va="top",
+        fontsize=8,
+    )  # fmt: skip
     return figure
 
 
@@ -110,12 +115,20 @@ def _estimates(axes: Axes, estimates: list[tuple[str, Estimate]], neutral: float
         if estimate.half_width is not None and estimate.low is not None and estimate.high is not None:
             error = [[estimate.value - estimate.low], [estimate.high - estimate.value]]
             axes.errorbar(estimate.value, place, xerr=error, color="black", capsize=3, linewidth=1)
-        right = max(estimate.value, estimate.high or estimate.value, neutral)
-        axes.annotate(format(estimate.value, form), (right, place), (5, 0), textcoords="offset points", va="center")
+        axes.text(1.01, place, format(estimate.value, form), transform=axes.get_yaxis_transform(), va="center")
+    axes.set_xlim(_limits([estimate for _, estimate in estimates], neutral))
     axes.set_yticks(range(len(estimates)), [label for label, _ in estimates])
     axes.invert_yaxis()
     axes.axvline(neutral, color="black", linewidth=1)
-    axes.margins(x=0.12)
+
+
+def _limits(estimates: list[Estimate], neutral: float) -> tuple[float, float]:
+    """Ends of the axis: all values in full, but an interval many times as wide as they are far runs off the figure."""
+    ends = [neutral, *(end for e in estimates for end in (e.value, e.low, e.high) if end is not None)]
+    reach = 3 * max(abs(estimate.value - neutral) for estimate in estimates) or max(map(abs, ends)) or 1.0
+    low, high = max(min(ends), neutral - reach), min(max(ends), neutral + reach)
+    margin = 0.05 * (high - low) or reach
+    return low - margin, high + margin
 
 
 def _counts(estimates: list[tuple[str, Estimate]]) -> str:
@@ -134,7 +147,7 @@ def speedups(source: Source, cells: pd.DataFrame, dataset: str) -> Figure | None
     _estimates(axes, estimates, 1.0, ".2f")
     axes.set_xlabel(f"training time of {source.baseline} / training time of the system")
     return _caption(
-        figure, f"Longer to the right is faster. Bars: 95 % intervals of paired runs, {_counts(estimates)}."
+        figure, f"Longer to the right is faster. Whiskers: 95 % intervals of paired runs, {_counts(estimates)}."
     )
 
 
@@ -147,7 +160,8 @@ def accuracy_over_time(source: Source, cells: pd.DataFrame, dataset: str) -> Fig
     for index, label in enumerate(dict.fromkeys(cells["label"])):
         line = points[points["label"] == label].groupby("samples_seen")[["train_s", "auc"]].mean()
         style = f"{MARKERS[index % len(MARKERS)]}{LINES[index // len(MARKERS) % len(LINES)]}"
-        axes.plot(line["train_s"], line["auc"], style, color=COLOURS[index % len(COLOURS)], label=label, markersize=5)
+        colour = DARK[index % len(DARK)]
+        axes.plot(line["train_s"], line["auc"], style, color=colour, label=label, markersize=5)
     axes.set(xlabel="training time in s", ylabel="AUC on the test split")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
@@ -163,16 +177,16 @@ def time_by_phase(source: Source, cells: pd.DataFrame, dataset: str) -> Figure |
     runs = cells.groupby("label", sort=False)["run_id"].nunique()
     seconds = phases.pivot_table(index="label", columns="phase", values="seconds", aggfunc="sum", fill_value=0.0)
     seconds = seconds.reindex(runs.index).fillna(0.0).div(runs, axis=0)
-    order = seconds.sum().sort_values(ascending=False).index
+    order = list(seconds.sum().sort_values(ascending=False).index)
+    if len(order) > MOST_PHASES + 1:
+        rest = order[MOST_PHASES:]
+        seconds[f"{len(rest)} smaller phases"] = seconds[rest].sum(axis=1)
+        order = [*order[:MOST_PHASES], f"{len(rest)} smaller phases"]
     figure, axes = _figure(f"Where time goes on {dataset}", len(seconds))
     left = pd.Series(0.0, index=seconds.index)
-    for index, phase in enumerate(order):
-        round_, colour = divmod(index, len(COLOURS))
-        hatch = HATCHES[(index + round_) % len(HATCHES)]
-        axes.barh(
-            range(len(seconds)), seconds[phase], left=left, label=phase, hatch=hatch,
-            color=COLOURS[colour], edgecolor="white" if colour in (0, 8) else "black", linewidth=0.4,
-        )  # fmt: skip
+    for phase, colour, hatch in zip(order, COLOURS, HATCHES, strict=False):
+        style: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "black", "linewidth": 0.4}
+        axes.barh(range(len(seconds)), seconds[phase], left=left, label=phase, **style)
         left = left + seconds[phase]
     axes.set_yticks(range(len(seconds)), list(seconds.index))
     axes.invert_yaxis()

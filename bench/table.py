@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from bench.stats import NO_DIFFERENCE, NO_INTERVAL
 from bench.summary import REFERENCES, STATUSES
 
 MB, MILLION = 1e6, 1e6
+WIDTH = 120  # columns of the notes under the tables
 HUGE = 1000  # an interval of two noisy pairs can end anywhere
 
 
@@ -167,7 +169,8 @@ def _ends(summary: pd.DataFrame) -> list[str]:
 
 def as_text(built: Sequence[Table], lines: Sequence[str]) -> str:
     """Tables and notes for a terminal."""
-    return "\n\n".join([*(table.text() for table in built), "\n".join(f"* {line}" for line in lines)]) + "\n"
+    wrapped = [textwrap.fill(line, WIDTH, initial_indent="* ", subsequent_indent="  ") for line in lines]
+    return "\n\n".join([*(table.text() for table in built), "\n".join(wrapped)]) + "\n"
 
 
 def as_markdown(built: Sequence[Table], lines: Sequence[str]) -> str:

@@ -77,7 +77,7 @@ def test_an_evaluation_at_the_end_is_made_once() -> None:
 def test_evaluation_and_warm_up_are_off_the_clock() -> None:
     ticks = iter(range(10**9))
     clock = Clock(now=lambda: float(next(ticks)))
-    outcome, notebook = run(make_job(epochs=1, clock=clock), eval_every=100, window_steps=1)
+    outcome, _ = run(make_job(epochs=1, clock=clock), eval_every=100, window_steps=1)
     assert outcome.eval_s > 0
     phases = sum(phase.seconds for (lane, _), phase in clock.phases.items() if lane == "main")
     assert phases == clock.train_s

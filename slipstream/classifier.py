@@ -1,0 +1,114 @@
+"""Input Classifier Block: from the rows' changes to the inputs that are dropped for the rest of the epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from baselines.hot_placement import HotPlacement
+from baselines.hotset import count_marked
+from baselines.placement import scores
+from baselines.system import Job, Run
+from slipstream.policies import Choice, Kept, load_policy
+from slipstream.sampling import input_changes, search_threshold
+
+MIN_SAMPLE = 4096  # hot inputs that the threshold is sought on, at least
+
+
+@dataclass
+class Decision:
+    """What is dropped from the rest of an epoch."""
+
+    dropped: np.ndarray  # [N] bool
+    weights: np.ndarray | None = None  # [N] float32, factors of the losses
+
+    def apply(self, run: Run) -> Iterator[Run]:
+        """The run without the dropped inputs, and these as skipped."""
+        dropped = self.dropped[run.inputs]
+        kept = run.inputs[~dropped]
+        if len(kept):
+            yield Run(kept, run.kind, None if self.weights is None else self.weights[kept])
+        if dropped.any():
+            yield Run(run.inputs[dropped], "skipped")
+
+
+class InputClassifier:
+    """Seeks the threshold, marks stale rows, and has the policy choose among the hot inputs that are left."""
+
+    def __init__(self, job: Job, placement: HotPlacement) -> None:
+        self._job = job
+        self._placement = placement
+        self._choose = load_policy(job.settings["skip"])
+        self._random = np.random.default_rng([job.seed, 0x511])
+        self._alpha = job.settings["slipstream.alpha"] or job.schema.num_lookups
+
+    def decide(self, changes: np.ndarray, watched: np.ndarray, rest: np.ndarray) -> Decision:
+        """The decision about the hot inputs `rest` [n], from the changes of rows [R] while `watched` were trained."""
+        job = self._job
+        decision = Decision(np.zeros(len(job.train), bool))
+        touched = self._touched(watched)
+        if job.settings["stale"] == "touched-only":
+            changes = np.where(touched, changes, np.inf)
+        threshold = self._threshold(changes, rest) if len(rest) else None
+        if threshold is None:
+            job.notes.append("no threshold found")
+            return decision
+        stale_rows = changes < threshold
+        self._note(threshold, stale_rows, touched)
+        if job.settings["skip.what"] == "updates":
+            self._placement.freeze(torch.from_numpy(stale_rows))
+            return decision
+        kept = self._ask_policy(self._stale_inputs(stale_rows, rest), rest)
+        decision.dropped[rest] = ~kept.keep
+        if kept.weights is not None:
+            decision.weights = np.ones(len(job.train), np.float32)
+            decision.weights[rest] = kept.weights
+        return decision
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Staleness pays for its decision; the controls are only told how many inputs it would drop."""
+        clock = self._job.clock
+        return clock.phase(name) if self._job.settings["skip"] == "stale" else clock.paused()
+
+    def _threshold(self, changes: np.ndarray, rest: np.ndarray) -> float | None:
+        settings = self._job.settings
+        with self.phase("threshold"):
+            size = min(len(rest), max(MIN_SAMPLE, round(settings["slipstream.sample"] * len(rest))))
+            sample = self._random.choice(rest, size, replace=False)
+            values = input_changes(changes, self._job.train.row_ids(sample), self._alpha)
+            target, tolerance = settings["slipstream.drop"], settings["slipstream.tolerance"]
+            return search_threshold(values, target, settings["slipstream.t_max"], tolerance)
+
+    def _stale_inputs(self, stale_rows: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+        """[n] bool: which inputs have at least alpha stale lookups."""
+        with self.phase("classify"):
+            return count_marked(self._job.train, inputs, stale_rows, self._job.threads) >= self._alpha
+
+    def _ask_policy(self, stale: np.ndarray, rest: np.ndarray) -> Kept:
+        def logits() -> np.ndarray:
+            with self._job.clock.phase("score"):
+                return scores(self._placement, self._job.train, rest)
+
+        labels = np.asarray(self._job.train.labels[rest])
+        return self._choose(
+            Choice(stale=stale, labels=labels, logits=logits, random=self._random, clock=self._job.clock)
+        )
+
+    def _touched(self, watched: np.ndarray) -> np.ndarray:
+        """[R] bool: the rows that an input of the window looked up."""
+        touched = np.zeros(self._job.schema.num_rows, bool)
+        with self.phase("classify"):
+            touched[self._job.train.row_ids(watched)] = True
+        return touched
+
+    def _note(self, threshold: float, stale_rows: np.ndarray, touched: np.ndarray) -> None:
+        with self._job.clock.paused():
+            stale, hot = int(stale_rows.sum()), len(self._placement.hot_rows)
+            untouched = int((stale_rows & ~touched).sum()) / max(stale, 1)
+            self._job.notes.append(
+                f"T={threshold:.3g}: {stale / hot:.1%} of the hot rows stale, {untouched:.1%} of these not touched"
+            )

@@ -1,0 +1,122 @@
+"""The systems that do the same computation in other places: same losses at each step, same final weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+
+from baselines.optimizer import OPTIMIZERS
+from baselines.system import System
+from datasets.loader import Batch
+from tests.small import build, dense_weights, epoch_batches, make_job, train_epochs
+
+SLIPSTREAM_ON_HOTLINE = ("slipstream", {"skip": "none", "slipstream.layout": "hotline"})
+SLIPSTREAM_ON_FAE = ("slipstream", {"skip": "none", "slipstream.layout": "fae"})
+Named = tuple[str, Mapping[str, Any]]
+
+
+@dataclass
+class Trained:
+    losses: torch.Tensor  # [steps]
+    rows: torch.Tensor
+    dense: torch.Tensor
+
+    def difference(self, other: Trained) -> float:
+        """The largest difference of any loss or weight."""
+        pairs = [(self.losses, other.losses), (self.rows, other.rows), (self.dense, other.dense)]
+        return max(float((a - b).abs().max()) for a, b in pairs)
+
+
+def train(name: str, settings: Mapping[str, Any], **options: Any) -> Trained:
+    job = make_job(name, settings=settings, **options)
+    system = build(name, job)
+    try:
+        losses = torch.tensor(train_epochs(job, system, 2), dtype=torch.float64)
+        return Trained(losses, system.placement.rows().clone(), dense_weights(system, job))
+    finally:
+        system.placement.close()
+
+
+def assert_agree(one: Named, other: Named, within: float, **options: Any) -> None:
+    first, second = train(*one, **options), train(*other, **options)
+    assert len(first.losses) == 14
+    assert not torch.equal(first.rows, train_nothing(*one, **options))
+    assert first.difference(second) <= within
+
+
+def train_nothing(name: str, settings: Mapping[str, Any], **options: Any) -> torch.Tensor:
+    placement = build(name, make_job(name, settings=settings, **options)).placement
+    try:
+        return placement.rows().clone()
+    finally:
+        placement.close()
+
+
+DLRM: Named = ("dlrm", {})
+SAME_AS_DLRM = {
+    "xdl-cpu": ("xdl-cpu", {}),
+    "hotline": ("hotline", {}),
+    "slipstream-hotline": SLIPSTREAM_ON_HOTLINE,
+}
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("other", SAME_AS_DLRM)
+def test_agree_with_dlrm_in_float64(other: str, optimizer: str) -> None:
+    assert_agree(DLRM, SAME_AS_DLRM[other], 1e-8, precision="fp64", optimizer=optimizer)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_slipstream_agrees_with_fae_in_float64(optimizer: str) -> None:
+    assert_agree(("fae", {}), SLIPSTREAM_ON_FAE, 1e-8, precision="fp64", optimizer=optimizer)
+
+
+SAME_IN_FLOAT32 = {
+    "xdl": ("xdl", {"xdl.servers": 2}),
+    "torchrec": ("torchrec", {}),
+    "hotline": ("hotline", {}),
+    "slipstream-hotline": SLIPSTREAM_ON_HOTLINE,
+}
+
+
+@pytest.mark.parametrize("other", SAME_IN_FLOAT32)
+def test_agree_with_dlrm_in_float32_with_sgd(other: str) -> None:
+    assert_agree(DLRM, SAME_IN_FLOAT32[other], 1e-5)
+
+
+@pytest.mark.parametrize("other", SAME_IN_FLOAT32)
+def test_agree_without_dense_features_and_with_several_lookups_a_table(other: str) -> None:
+    assert_agree(DLRM, SAME_IN_FLOAT32[other], 1e-5, dense=False, lookups=(1, 4, 1, 2))
+
+
+@pytest.mark.parametrize("optimizer", ["rowwise-adagrad", "adagrad"])
+@pytest.mark.parametrize("other", ["torchrec", "hotline"])
+def test_updates_of_equal_gradients_agree_in_float32_with_adagrad(other: str, optimizer: str) -> None:
+    first, second = (rows_after_given_gradients(name, optimizer) for name in ("dlrm", other))
+    assert float((first - second).abs().max()) <= 1e-6
+
+
+def rows_after_given_gradients(name: str, optimizer: str) -> torch.Tensor:
+    """All rows after three mini-batches whose gradients depend on the inputs alone and not on the weights."""
+    job = make_job(name, optimizer=optimizer)
+    system = build(name, job)
+    try:
+        fake_backward(system)
+        for _, batch in zip(range(3), epoch_batches(job, system, 0), strict=False):
+            system.placement.train(batch)
+        return system.placement.rows().clone()
+    finally:
+        system.placement.close()
+
+
+def fake_backward(system: System) -> None:
+    def backward(batch: Batch, vectors: torch.Tensor, batch_size: int) -> tuple[torch.Tensor, torch.Tensor]:
+        pattern = torch.linspace(-1, 1, vectors[0].numel()).view_as(vectors[0])
+        grads = (batch.dense.sum(1) + batch.labels).view(-1, 1, 1) * pattern / batch_size
+        return torch.zeros(()), grads
+
+    system.placement.dense.backward = backward  # type: ignore[method-assign]

@@ -1,0 +1,79 @@
+"""The fused row update against the same in torch's operators."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from baselines import kernels
+from baselines.optimizer import OPTIMIZERS, row_state
+
+Case = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def make_case(num_rows: int, width: int, num_lookups: int, dtype: torch.dtype, seed: int) -> Case:
+    """Weights [rows, D], frozen [rows], rows looked up [n], gradients [n, D]."""
+    random = torch.Generator().manual_seed(seed)
+    weights = torch.randn(num_rows, width, generator=random, dtype=dtype)
+    frozen = torch.rand(num_rows, generator=random) < 0.2
+    rows = torch.randint(num_rows, (num_lookups,), generator=random)
+    return weights, frozen, rows, torch.randn(num_lookups, width, generator=random, dtype=dtype)
+
+
+def assert_same_as_plain(case: Case, optimizer: str) -> None:
+    weights, frozen, rows, grads = case
+    state = row_state(optimizer, weights).add_(0.1)  # away from zero, where rounding turns into full steps
+    plain_weights, plain_state, before = weights.clone(), state.clone(), weights.clone()
+    counts = kernels.update(weights, state, frozen, rows, grads, lr=0.1)
+    assert counts == kernels.plain_update(plain_weights, plain_state, frozen, rows, grads, lr=0.1)
+    tolerance = 1e-10 if weights.dtype == torch.float64 else 1e-4
+    torch.testing.assert_close(weights, plain_weights, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(state, plain_state, rtol=tolerance, atol=tolerance)
+    untouched = frozen.clone()
+    untouched[torch.tensor([row for row in range(len(weights)) if row not in set(rows.tolist())], dtype=int)] = True
+    assert torch.equal(weights[untouched], before[untouched])
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    num_rows=st.integers(1, 50),
+    width=st.sampled_from([1, 3, 4, 16, 17]),
+    num_lookups=st.sampled_from([0, 1, 2, 7, 300]),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    optimizer=st.sampled_from(OPTIMIZERS),
+    seed=st.integers(0, 1000),
+)
+def test_update_of_any_shape(
+    num_rows: int, width: int, num_lookups: int, dtype: torch.dtype, optimizer: str, seed: int
+) -> None:
+    assert_same_as_plain(make_case(num_rows, width, num_lookups, dtype, seed), optimizer)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("num_rows", [1, 2, 5, 3000])  # few rows: some threads find no row of their own
+def test_update_with_several_threads(num_rows: int, optimizer: str) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        assert_same_as_plain(make_case(num_rows, 3, 5 * kernels.MIN_PART, torch.float64, seed=1), optimizer)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_update_takes_gradients_that_are_not_contiguous() -> None:
+    weights, frozen, rows, grads = make_case(20, 4, 30, torch.float64, seed=2)
+    assert_same_as_plain((weights, frozen, rows, grads.t().contiguous().t()), "sgd")
+
+
+def test_gather() -> None:
+    weights = torch.arange(12.0).view(4, 3)
+    assert kernels.gather(weights, torch.tensor([3, 0, 3])).tolist() == [[9, 10, 11], [0, 1, 2], [9, 10, 11]]
+
+
+def test_marked_lookups() -> None:
+    marks = np.array([True, False, True, True])
+    row_ids = np.array([[0, 1, 2], [1, 1, 1], [3, 2, 0]])
+    assert kernels.marked_lookups(marks, row_ids).tolist() == [2, 0, 3]

@@ -1,0 +1,36 @@
+"""Losses of every step, as they were when the files here were written: SGD, float64, two epochs of made-up data.
+
+`exact.txt` is that of all systems that compute what `dlrm` does. After a change that is meant to change numbers, write
+the files anew with SLIPBENCH_UPDATE_GOLDEN=1 and say in the commit why.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.small import build, make_job, train_epochs
+
+HERE = Path(__file__).parent
+HOT = {"layout.hot_bytes": "18000"}  # of twice that: rows of 8 float64
+SKIPPING = HOT | {"slipstream.window": "0.2", "slipstream.tolerance": "0.2"}
+
+
+@pytest.mark.parametrize(
+    ("name", "system", "settings"),
+    [("exact", "dlrm", {}), ("exact", "hotline", HOT), ("fae", "fae", HOT), ("slipstream", "slipstream", SKIPPING)],
+)
+def test_losses_are_those_of_the_golden_file(name: str, system: str, settings: dict[str, str]) -> None:
+    job = make_job(system, precision="fp64", num_inputs=32 * 20 + 11, lr=0.1, settings=settings)
+    built = build(system, job)
+    losses = train_epochs(job, built, job.epochs)
+    built.placement.close()
+    path = HERE / f"{name}.txt"
+    if os.environ.get("SLIPBENCH_UPDATE_GOLDEN"):
+        path.write_text("".join(f"{step}\t{loss:.12f}\n" for step, loss in enumerate(losses)))
+    steps, golden = np.loadtxt(path, unpack=True)
+    assert steps.tolist() == list(range(len(losses)))
+    np.testing.assert_allclose(losses, golden, rtol=0, atol=1e-9)

@@ -67,4 +67,4 @@ class Dense:
         """Go back to what `save` returned."""
         network, optimizer = saved
         self.network.load_state_dict(network)
-        self.optimizer.load_state_dict(optimizer)
+        self.optimizer.load_state_dict(copy.deepcopy(optimizer))  # which would train on with the copy itself

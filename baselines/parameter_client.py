@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import tempfile
 import time
@@ -18,11 +19,11 @@ from typing import Any
 import torch
 
 from baselines.clock import Clock
-from baselines.parameter_server import WORKER, Ask, Sharding, meet, serve
+from baselines.parameter_server import STOP_S, WORKER, Ask, Sharding, meet, serve
 
 START_S = 300.0  # the most that servers may take until their rows are made
 REPLY_S = 1800.0  # the most that a reply may take; a server that died is noticed at once
-STOP_S = 5.0
+WAIT_POLICY = "OMP_WAIT_POLICY"  # read by OpenMP when a process starts
 
 Slices = list[tuple[torch.Tensor, torch.Tensor]]
 
@@ -44,7 +45,7 @@ class ParameterServers:
         self._ready: list[Connection] = []
         self.close = weakref.finalize(self, _stop, self._processes)  # at the latest when nobody holds this object
         try:
-            with _interrupts_held_back():
+            with _interrupts_held_back(), _passive_threads():
                 for server in range(sharding.num_servers):
                     self._start(server)
         except BaseException:
@@ -187,9 +188,10 @@ class ParameterServers:
 
     def _failure(self, error: Exception) -> RuntimeError:
         """What became of the servers, in one sentence."""
-        wait([process.sentinel for process in self._processes], STOP_S)
+        ended = wait([process.sentinel for process in self._processes], STOP_S)
         for server, process in enumerate(self._processes):
-            if process.exitcode is not None:
+            if process.sentinel in ended:
+                process.join(STOP_S)  # its exit code comes a little later
                 return RuntimeError(f"{self._name(server)} ended by itself, with exit code {process.exitcode}.")
         return RuntimeError(f"a parameter server did not answer: {error}")
 
@@ -212,6 +214,18 @@ def _interrupts_held_back() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _passive_threads() -> Iterator[None]:
+    """OpenMP threads of processes started inside sleep between their tasks, as the worker needs the cores then."""
+    given = os.environ.get(WAIT_POLICY)
+    os.environ.setdefault(WAIT_POLICY, "passive")
+    try:
+        yield
+    finally:
+        if given is None:
+            del os.environ[WAIT_POLICY]
 
 
 def _stop(processes: Sequence[BaseProcess]) -> None:

@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum
@@ -31,6 +32,7 @@ from baselines.table import EmbeddingTable, initial_table
 from datasets.schema import Schema
 
 IDLE_S = 1e8  # how long a server waits for a request
+STOP_S = 5.0  # within which a process that is to end has ended
 WORKER = 0  # the worker's rank; server s has rank s + 1
 HEADER = 3  # what is asked, a number n, bytes of the payload
 
@@ -132,14 +134,23 @@ def serve(sharding: Sharding, server: int, meeting: str, ready: Connection) -> N
         ask, n, num_bytes = _receive(group, HEADER, torch.int64).tolist()
         reply = shard.answer(Ask(ask), n, _receive(group, num_bytes, torch.uint8))
         if reply.numel():
-            group.send([reply], WORKER, 0).wait()
+            _finish(group.send([reply], WORKER, 0))
 
 
 def _receive(group: Any, size: int, dtype: torch.dtype) -> torch.Tensor:
     received = torch.empty(size, dtype=dtype)
     if size:
-        group.recv([received], WORKER, 0).wait()
+        _finish(group.recv([received], WORKER, 0))
     return received
+
+
+def _finish(work: Any) -> None:
+    """Wait until a message is through. If the worker has ended, `_end_with_parent` ends this process meanwhile."""
+    try:
+        work.wait()
+    except RuntimeError:
+        time.sleep(STOP_S)
+        raise
 
 
 def _end_with_parent() -> None:

@@ -15,6 +15,7 @@ OK, FAILED, MISTAKE = 0, 1, 2  # exit statuses: done; a run or a command failed;
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     arguments = list(sys.argv[1:] if args is None else args)
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is imported, below; see ARCHITECTURE.md
     if conflict := env.datasets_conflict():  # then nothing below can be imported
         return say(conflict, MISTAKE)
     import click

@@ -18,7 +18,7 @@ from bench.config import RunConfig, code_version, parse_settings, resolve
 from bench.progress import Progress, duration
 from bench.results import RUNS, Results, read, read_rows
 from bench.run import on_device, run_cell
-from bench.summary import STATUSES, summarise, summarise_policies
+from bench.summary import summarise, summarise_policies
 from datasets.errors import UserError, unknown
 from datasets.settings import Setting
 from datasets.store import data_root, open_set
@@ -220,6 +220,3 @@ def describe_plan(cells: Sequence[Cell], out: Path, report: Callable[[str], None
         for cell, state in zip(cells, states, strict=True)
     ]
     return "\n".join([*lines, f"{states.count('to run')} of {len(cells)} runs left"])
-
-
-__all__ = ["DEFAULT_SYSTEMS", "STATUSES", "Cell", "Entry", "Options", "compare", "parse_systems", "plan"]

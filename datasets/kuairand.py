@@ -1,7 +1,8 @@
 """`kuairand`: real impressions of short videos, KuaiRand-Pure (Gao et al., CIKM 2022), from its Parquet copy.
 
 Features are what was known when the video was shown: context, user, video. What the user then did (play time, other
-labels) and statistics of a video counted over the whole period would give the label away, and are never read.
+labels) and statistics of a video counted over the whole period would give the label away, and are never read. The
+user's history that may be used ends before the first impression.
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ OPTIONS = (
         choices=("all", "train"),
         help="give rows to the ids of the whole set, or to those of the training split only",
     ),
+    Setting(
+        key="history",
+        default=True,
+        help="features of what the user watched before the first impression: how many videos, how many of them for long",
+    ),
 )
 DEFAULTS: dict[str, Any] = {
     "model": "small",
@@ -42,7 +48,7 @@ PAPER: dict[str, Any] = {"model": "small", "batch_size": 1024, "optimizer": "sgd
 LABEL = "is_click"
 LAST_TRAINING_DAY, VALIDATION_DAY = 20220503, 20220504  # in Beijing, as the files' `date`; the test split follows
 IMPRESSIONS = ("splits_val.parquet", "splits_test.parquet")
-USERS, VIDEOS = "user_features.parquet", "item_features.parquet"
+USERS, VIDEOS, HISTORIES = "user_features.parquet", "item_features.parquet", "user_sequences.parquet"
 IMPRESSION_COLUMNS = ("user_id", "video_id", "date", "hourmin", "time_ms", "tab", LABEL)
 USER_COLUMNS = (
     "user_active_degree",
@@ -54,17 +60,31 @@ USER_COLUMNS = (
     "register_days_range",
     *(f"onehot_feat{number}" for number in range(18)),
 )
-VIDEO_COLUMNS = ("author_id", "music_id", "music_type", "video_type", "upload_type", "upload_dt", "video_duration", "tag")
+VIDEO_COLUMNS = (
+    "author_id",
+    "music_id",
+    "music_type",
+    "video_type",
+    "upload_type",
+    "upload_dt",
+    "video_duration",
+    "tag",
+)
+HISTORY_COLUMNS = ("history_len", "long_watch_seq")  # of before 25 April: the impressions start that day
 TAGS = 3  # of a video, at most; summed
 PADDING = "\x01"  # of a shorter list: gets the reserved id, whose row is zero and so adds nothing to the sum
-DURATION_STEPS_PER_DOUBLING = 3
+DURATION_STEPS_PER_DOUBLING, HISTORY_STEPS_PER_DOUBLING = 3, 2
 
 Report = Callable[[str], None]
 
 
 def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, Any], report: Report) -> None:
     """Reads the folder, turns every column into ids, and writes the impressions in the order of time."""
-    table = read_impressions(_folder(sources), writer, report)
+    folder = _folder(sources)
+    table = read_impressions(folder, writer, report)
+    if options["history"]:
+        histories = _read(folder / HISTORIES, ("user_id", *HISTORY_COLUMNS), writer)
+        table = _join(table, histories, "user_id", folder / HISTORIES)
     columns = features(table)
     days, labels = table["date"].to_numpy(), table[LABEL].to_numpy()
     train = days <= LAST_TRAINING_DAY
@@ -87,7 +107,7 @@ def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, An
 def _folder(sources: Sequence[Path]) -> Path:
     if len(sources) != 1 or not sources[0].is_dir():
         raise UserError(
-            f"kuairand takes one --source, the folder that holds {', '.join((*IMPRESSIONS, USERS, VIDEOS))}; "
+            f"kuairand takes one --source, the folder that holds {', '.join((*IMPRESSIONS, USERS, VIDEOS, HISTORIES))}; "
             f"got {', '.join(map(str, sources)) or 'none'}."
         )
     return sources[0]
@@ -98,15 +118,20 @@ def read_impressions(folder: Path, writer: StoreWriter, report: Report) -> pd.Da
     frames = [_read(folder / name, IMPRESSION_COLUMNS, writer) for name in IMPRESSIONS]
     users = _read(folder / USERS, ("user_id", *USER_COLUMNS), writer)
     videos = _read(folder / VIDEOS, ("video_id", *VIDEO_COLUMNS), writer)
-    for frame, key, name in ((users, "user_id", USERS), (videos, "video_id", VIDEOS)):
-        if frame[key].duplicated().any():
-            raise UserError(f"{folder / name}: {key} {frame[key][frame[key].duplicated()].iloc[0]} occurs twice.")
     table = pd.concat(frames, ignore_index=True)
     without = table[LABEL].isna()
     writer.drop(f"no {LABEL}", int(without.sum()))
     table = table[~without].sort_values(["time_ms", "user_id", "video_id"], kind="stable")
     report(f"kuairand: read {len(table):,} impressions, {len(users):,} users, {len(videos):,} videos")
-    return table.merge(users, on="user_id", how="left").merge(videos, on="video_id", how="left")
+    return _join(_join(table, users, "user_id", folder / USERS), videos, "video_id", folder / VIDEOS)
+
+
+def _join(table: pd.DataFrame, features: pd.DataFrame, key: str, path: Path) -> pd.DataFrame:
+    """The table with the features of each row's user or video; missing where the file does not have it."""
+    twice = features[key].duplicated()
+    if twice.any():
+        raise UserError(f"{path}: {key} {features[key][twice].iloc[0]} occurs twice; copy the file again.")
+    return table.merge(features, on=key, how="left")
 
 
 def _read(path: Path, columns: Sequence[str], writer: StoreWriter) -> pd.DataFrame:
@@ -134,9 +159,10 @@ def features(table: pd.DataFrame) -> dict[str, np.ndarray]:
         "video_id": _text(table["video_id"]),
     }
     columns |= {name: _text(table[name]) for name in (*USER_COLUMNS, *VIDEO_COLUMNS)}
-    duration = table["video_duration"].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
-    steps = np.floor(DURATION_STEPS_PER_DOUBLING * np.log2(np.maximum(duration, 1.0)))
-    columns["video_duration"] = _text(pd.Series(steps))
+    columns["video_duration"] = _steps(table["video_duration"], DURATION_STEPS_PER_DOUBLING)
+    if "history_len" in table:
+        columns["history_length"] = _steps(table["history_len"], HISTORY_STEPS_PER_DOUBLING)
+        columns["long_watches"] = _steps(table["long_watch_seq"].str.len(), HISTORY_STEPS_PER_DOUBLING)
     columns["tag"] = _multi_hot(table["tag"])
     return columns
 
@@ -144,6 +170,12 @@ def features(table: pd.DataFrame) -> dict[str, np.ndarray]:
 def _text(values: pd.Series) -> np.ndarray:
     """[N, 1] of strings, "" where a value is missing."""
     return values.astype("string").fillna("").to_numpy(dtype=object)[:, None]
+
+
+def _steps(values: pd.Series, per_doubling: int) -> np.ndarray:
+    """[N, 1] of strings: a number on a logarithmic scale, rounded down, "" where it is missing."""
+    numbers = values.astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
+    return _text(pd.Series(np.floor(per_doubling * np.log2(1.0 + np.maximum(numbers, 0.0)))))
 
 
 def _multi_hot(values: pd.Series) -> np.ndarray:
@@ -157,7 +189,7 @@ def encode(values: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, int]:
 
     A value that is not among the known ones gets the reserved id. A missing value is a value like any other.
     """
-    vocabulary, counts = np.unique(known[known != PADDING].astype(str), return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    codes = pd.Index(vocabulary[order]).get_indexer(values.ravel().astype(str))  # -1 where it is not known
-    return (codes + 1).astype(np.int32).reshape(values.shape), len(vocabulary) + 1
+    counts = pd.Series(known[known != PADDING]).value_counts()
+    order = np.lexsort((counts.index.to_numpy(dtype=str), -counts.to_numpy()))
+    codes = counts.index[order].get_indexer(values.ravel())  # -1 where it is not known
+    return (codes + 1).astype(np.int32).reshape(values.shape), len(counts) + 1

@@ -234,7 +234,7 @@ def _open(name: str, module: ModuleType, root: Path) -> PreparedSet:
     try:
         schema = Schema.from_dict(meta["schema"])
         expected = {file_name(split, part): meta["files"][file_name(split, part)] for split in SPLITS for part in PARTS}
-        options = dict(meta["options"])
+        options, rows = dict(meta["options"]), {split: int(meta["splits"][split]["rows"]) for split in SPLITS}
     except (KeyError, TypeError, ValueError):
         raise _refused(name, module, f"has a {META} in {path} that is not complete") from None
     for file, facts in expected.items():
@@ -242,13 +242,14 @@ def _open(name: str, module: ModuleType, root: Path) -> PreparedSet:
         if found != facts["bytes"]:
             state = "is missing" if found is None else f"has {found} bytes, expected {facts['bytes']}"
             raise _refused(name, module, f"is damaged: {path / file} {state}", options)
-    splits = {split: _open_split(name, module, path, split, schema, meta) for split in SPLITS}
+    splits = {split: _open_split(name, module, path, split, schema, rows[split], options) for split in SPLITS}
     return PreparedSet(name=name, path=path, schema=schema, meta=meta, **splits)
 
 
-def _open_split(name: str, module: ModuleType, path: Path, split: str, schema: Schema, meta: dict[str, Any]) -> Split:
+def _open_split(
+    name: str, module: ModuleType, path: Path, split: str, schema: Schema, rows: int, options: Mapping[str, Any]
+) -> Split:
     """Maps one split's files and checks their shapes, types and ids."""
-    rows = meta["splits"][split]["rows"]
     widths = {"dense": len(schema.dense), "sparse": schema.num_lookups, "labels": 1}
     arrays = {}
     for part, dtype in PARTS.items():
@@ -257,9 +258,9 @@ def _open_split(name: str, module: ModuleType, path: Path, split: str, schema: S
             # mapped copy on write, so that PyTorch takes it as writable; as a plain array, so that its parts are too
             array = np.asarray(np.load(file, mmap_mode="c", allow_pickle=False))
         except (ValueError, OSError) as error:
-            raise _refused(name, module, f"is damaged: {file} ({error})", meta["options"]) from None
+            raise _refused(name, module, f"is damaged: {file} ({error})", options) from None
         if array.dtype != dtype or array.shape != (rows, widths[part]):
-            raise _refused(name, module, f"is damaged: {file} does not fit {META}", meta["options"])
+            raise _refused(name, module, f"is damaged: {file} does not fit {META}", options)
         arrays[part] = array
     for first in range(0, rows, CHECK_ROWS):
         found = id_out_of_range(schema, arrays["sparse"][first : first + CHECK_ROWS])
@@ -267,5 +268,5 @@ def _open_split(name: str, module: ModuleType, path: Path, split: str, schema: S
             row, lookup = first + found[0], found[1]
             table = schema.tables[schema.lookup_tables[lookup]]
             why = f"is damaged: table {table.name} has {table.rows} rows, but row {row} of the {split} split has id "
-            raise _refused(name, module, f"{why}{arrays['sparse'][row, lookup]}", meta["options"])
+            raise _refused(name, module, f"{why}{arrays['sparse'][row, lookup]}", options)
     return Split(schema, arrays["dense"], arrays["sparse"], arrays["labels"].reshape(-1))

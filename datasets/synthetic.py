@@ -58,7 +58,7 @@ COLUMNS = (
     Column("user_id", 24_000, "user"),
     Column("household", 12_000, "user_id", "household"),
     Column("device_id", 6_000, "user_id"),
-    Column("segment", 16, "user_id"),
+    Column("segment", 24, "user_id"),
     Column("region", 400, "household"),
     Column("country", 12, "region"),
     Column("device", 14, "device_id"),
@@ -70,7 +70,7 @@ COLUMNS = (
     Column("landing_page", 8_000, "ad_id", "ad"),
     Column("campaign", 2_200, "ad_id", "ad"),
     Column("advertiser", 600, "campaign"),
-    Column("category", 20, "advertiser"),
+    Column("category", 30, "advertiser"),
     Column("brand", 250, "advertiser", "brand"),
     Column("format", 4, "creative"),
     Column("palette", 48, "creative", "ad"),
@@ -103,7 +103,7 @@ PLANTED: dict[tuple[str, ...], float] = {
     ("segment",): 0.56, ("category",): 0.56, ("position",): 0.45, ("interest",): 0.33, ("device",): 0.34,
     ("format",): 0.28, ("hour",): 0.16, ("advertiser",): 0.16, ("site",): 0.09, ("region",): 0.06, ("campaign",): 0.05,
     ("I1",): 0.44, ("I2",): -0.28, ("I6",): 0.38, ("I9",): 0.22, ("I11",): 0.28,
-    ("segment", "category"): 0.54,
+    ("segment", "category"): 0.52,
 }  # fmt: skip
 RANK = 2
 CALIBRATION_ROWS = 100_000  # inputs on which the terms are scaled, and the base rate is met

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +80,14 @@ def make_job(
         threads=threads,
         settings=resolve(load_system(system).SETTINGS, settings or {}, system),
         clock=clock or Clock(),
-        cache_dir=cache_dir or Path(tempfile.mkdtemp(prefix="slipbench-test-")),
+        cache_dir=cache_dir or Path(tempfile.mkdtemp(dir=_caches().name)),
     )
+
+
+@cache
+def _caches() -> tempfile.TemporaryDirectory[str]:
+    """One folder for the caches of all jobs, gone when Python ends."""
+    return tempfile.TemporaryDirectory(prefix="slipbench-test-")
 
 
 def build(name: str, job: Job) -> System:

@@ -24,10 +24,12 @@ from tests.small import build, epoch_batches, make_job, make_schema
 ROOT = Path(__file__).parents[2]
 WORKER = """
     import itertools
+    from pathlib import Path
+
     from tests.small import build, epoch_batches, make_job
 
     if __name__ == "__main__":
-        job = make_job("xdl-cpu", settings={"xdl.servers": 2})
+        job = make_job("xdl-cpu", settings={"xdl.servers": 2}, cache_dir=Path("unused"))
         system = build("xdl-cpu", job)
         print(*(process.pid for process in system.placement.servers._processes), flush=True)
         for epoch in itertools.count():

@@ -2,7 +2,7 @@
 
 Features are what was known when the video was shown: context, user, video. What the user then did (play time, other
 labels) and statistics of a video counted over the whole period would give the label away, and are never read. The
-user's history that may be used ends before the first impression.
+user's history that may be used ends before the user's first impression here (of three, at the same moment).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ OPTIONS = (
     Setting(
         key="history",
         default=True,
-        help="features of what the user watched before the first impression: how many videos, how many of them for long",
+        help="use how many videos the user watched, and how many for long, before the first impression",
     ),
 )
 DEFAULTS: dict[str, Any] = {
     "model": "small",
-    "batch_size": 256,
+    "batch_size": 512,
     "optimizer": "rowwise-adagrad",
-    "lr": {"sgd": 0.3, "rowwise-adagrad": 0.02, "adagrad": 0.02},
+    "lr": {"sgd": 1.0, "rowwise-adagrad": 0.03, "adagrad": 0.03},
     "settings": {},
 }
 PAPER: dict[str, Any] = {"model": "small", "batch_size": 1024, "optimizer": "sgd", "lr": {"sgd": 0.01}, "settings": {}}
@@ -106,10 +106,9 @@ def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, An
 
 def _folder(sources: Sequence[Path]) -> Path:
     if len(sources) != 1 or not sources[0].is_dir():
-        raise UserError(
-            f"kuairand takes one --source, the folder that holds {', '.join((*IMPRESSIONS, USERS, VIDEOS, HISTORIES))}; "
-            f"got {', '.join(map(str, sources)) or 'none'}."
-        )
+        files = ", ".join((*IMPRESSIONS, USERS, VIDEOS, HISTORIES))
+        found = ", ".join(map(str, sources))
+        raise UserError(f"kuairand takes one --source, the folder that holds {files}; got {found}.")
     return sources[0]
 
 
@@ -154,7 +153,7 @@ def features(table: pd.DataFrame) -> dict[str, np.ndarray]:
     columns = {
         "tab": _text(table["tab"]),
         "hour": _text(table["hourmin"] // 100),
-        "weekday": _text(pd.to_datetime(table["date"].astype(str), format="%Y%m%d").dt.dayofweek),
+        "weekday": _text(pd.to_datetime(table["date"].astype(str), format="%Y%m%d").dt.day_of_week),
         "user_id": _text(table["user_id"]),
         "video_id": _text(table["video_id"]),
     }
@@ -191,5 +190,5 @@ def encode(values: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, int]:
     """
     counts = pd.Series(known[known != PADDING]).value_counts()
     order = np.lexsort((counts.index.to_numpy(dtype=str), -counts.to_numpy()))
-    codes = counts.index[order].get_indexer(values.ravel())  # -1 where it is not known
+    codes = counts.index[order].get_indexer(pd.Index(values.ravel()))  # -1 where it is not known
     return (codes + 1).astype(np.int32).reshape(values.shape), len(counts) + 1

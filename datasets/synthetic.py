@@ -33,7 +33,7 @@ DEFAULTS: dict[str, Any] = {
     "model": "small",
     "batch_size": 512,
     "optimizer": "rowwise-adagrad",
-    "lr": {"sgd": 0.5, "rowwise-adagrad": 0.03, "adagrad": 0.03},
+    "lr": {"sgd": 1.0, "rowwise-adagrad": 0.03, "adagrad": 0.03},
     "settings": {},
 }
 PAPER: dict[str, Any] = {"model": "rm2", "batch_size": 1024, "optimizer": "sgd", "lr": {"sgd": 0.01}, "settings": {}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import tempfile
 import time
@@ -23,7 +22,6 @@ from baselines.parameter_server import STOP_S, WORKER, Ask, Sharding, meet, serv
 
 START_S = 300.0  # the most that servers may take until their rows are made
 REPLY_S = 1800.0  # the most that a reply may take; a server that died is noticed at once
-WAIT_POLICY = "OMP_WAIT_POLICY"  # read by OpenMP when a process starts
 
 Slices = list[tuple[torch.Tensor, torch.Tensor]]
 
@@ -45,7 +43,7 @@ class ParameterServers:
         self._ready: list[Connection] = []
         self.close = weakref.finalize(self, _stop, self._processes)  # at the latest when nobody holds this object
         try:
-            with _interrupts_held_back(), _passive_threads():
+            with _interrupts_held_back():
                 for server in range(sharding.num_servers):
                     self._start(server)
         except BaseException:
@@ -214,18 +212,6 @@ def _interrupts_held_back() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _passive_threads() -> Iterator[None]:
-    """OpenMP threads of processes started inside sleep between their tasks, as the worker needs the cores then."""
-    given = os.environ.get(WAIT_POLICY)
-    os.environ.setdefault(WAIT_POLICY, "passive")
-    try:
-        yield
-    finally:
-        if given is None:
-            del os.environ[WAIT_POLICY]
 
 
 def _stop(processes: Sequence[BaseProcess]) -> None:

@@ -15,7 +15,8 @@ OK, FAILED, MISTAKE = 0, 1, 2  # exit statuses: done; a run or a command failed;
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     arguments = list(sys.argv[1:] if args is None else args)
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is imported, below; see ARCHITECTURE.md
+    if "OMP_WAIT_POLICY" not in os.environ:  # read when torch is imported, below; why: ARCHITECTURE.md, rule 10
+        os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     if conflict := env.datasets_conflict():  # then nothing below can be imported
         return say(conflict, MISTAKE)
     import click

@@ -76,6 +76,7 @@ class Loop:
         self._samples_total = job.epochs * len(job.train)
         self._best_logloss = math.inf
         self._evaluated_at = -1
+        self._loss = torch.zeros((), dtype=torch.float64, device=job.device)  # summed where it arises
         self._open_window()
 
     def epoch(self, epoch: int) -> None:
@@ -126,7 +127,7 @@ class Loop:
     def _open_window(self) -> None:
         self._first_step = self.outcome.steps
         self._window_samples = 0
-        self._loss = torch.zeros((), dtype=torch.float64, device=self.job.device)  # summed where it arises
+        self._loss = torch.zeros_like(self._loss)
         self._window_start = self.clock.train_s
         self._wait_start = self._data_wait_s()
 

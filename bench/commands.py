@@ -103,7 +103,7 @@ def run(out: str, force: bool, dry_run: bool, config: str | None, preset: str | 
 @click.option("--baseline", metavar="NAME", help="What ratios refer to. Default: dlrm.")
 @run_options(leave_out=PER_CELL)
 def compare(out: str, force: bool, dry_run: bool, config: str | None, preset: str | None, **flags: Any) -> int:
-    """Run several systems on the same inputs, interleaved, and print one table of speed-ups.
+    """Run several systems interleaved, and print the table of speed-ups.
 
     The same command goes on where it was interrupted: what is done is not run again.
     """
@@ -150,7 +150,7 @@ def whole(name: str, given: Any, low: int = 0) -> int:
 @cli.command()
 @out_option
 def plot(out: str) -> int:
-    """Draw the figures of a folder of results, as PNG and PDF, from its CSVs alone."""
+    """Draw the figures of a folder of results from its CSVs."""
     from bench.plot import plot as draw
 
     for path in draw(Path(out)):
@@ -186,7 +186,6 @@ def prepare(name: str, sources: tuple[str, ...], options: tuple[str, ...], more:
 def info(name: str) -> int:
     """Describe a prepared set."""
     from datasets.describe import describe
-
     from datasets.store import open_set
 
     click.echo(describe(open_set(name, report=Progress().say)))
@@ -256,7 +255,7 @@ LISTS: dict[str, Callable[[], dict[str, str]]] = {"systems": _systems, "datasets
 
 @cli.command()
 def env() -> int:
-    """Versions, processor, threads, memory and GPU, in a form fit for a bug report."""
+    """Versions, processor, memory and GPU, for a bug report."""
     from bench.env import text
 
     click.echo(text())

@@ -105,7 +105,9 @@ def _word(value: Any) -> str:
 
 def usual_settings(system: ModuleType, dataset: ModuleType) -> dict[str, Any]:
     """Every setting of a system as it is on a data set where the user says nothing."""
-    return resolve_settings(system.SETTINGS, _known(system, _defaults(dataset, "default")["settings"]), "the data set")
+    return resolve_settings(
+        system.SETTINGS, _known(system, _defaults(system, dataset, "default")["settings"]), "the data set"
+    )
 
 
 def _known(system: ModuleType, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,9 +116,11 @@ def _known(system: ModuleType, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if key in keys}
 
 
-def _defaults(dataset: ModuleType, preset: str) -> dict[str, Any]:
-    """A data set's values for the fields; `lr` by optimizer and `settings` as mappings."""
-    layers = [dataset.DEFAULTS, getattr(dataset, "PAPER", {})] if preset == "paper" else [dataset.DEFAULTS]
+def _defaults(system: ModuleType, dataset: ModuleType, preset: str) -> dict[str, Any]:
+    """The values for the fields before anything is given; `lr` by optimizer and `settings` as mappings."""
+    layers = [dataset.DEFAULTS]
+    if preset == "paper":
+        layers += [{"settings": getattr(system, "PAPER", {})}, getattr(dataset, "PAPER", {})]
     merged: dict[str, Any] = {}
     rates: dict[str, float] = dict(LEARNING_RATES)
     settings: dict[str, Any] = {}
@@ -148,7 +152,7 @@ def resolve(given: Mapping[str, Any], settings: Mapping[str, Any], preset: str =
     names = {key.replace("-", "_"): value for key, value in given.items()}
     first = RunConfig(**names)  # refuses wrong values before anything heavy is imported
     system, dataset = load_system(first.system), load_dataset(first.dataset)
-    defaults = _defaults(dataset, preset)
+    defaults = _defaults(system, dataset, preset)
     merged = defaults | names
     if isinstance(merged["lr"], Mapping):
         merged["lr"] = merged["lr"][merged.get("optimizer", first.optimizer)]

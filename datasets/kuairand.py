@@ -41,7 +41,7 @@ DEFAULTS: dict[str, Any] = {
     "batch_size": 512,
     "optimizer": "rowwise-adagrad",
     "lr": {"sgd": 1.0, "rowwise-adagrad": 0.03, "adagrad": 0.03},
-    "settings": {},
+    "settings": {"hotline.learning_share": 0.2},  # as Hotline has for Taobao: many users, few accesses each
 }
 PAPER: dict[str, Any] = {"model": "small", "batch_size": 1024, "optimizer": "sgd", "lr": {"sgd": 0.01}, "settings": {}}
 

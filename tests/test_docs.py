@@ -1,0 +1,62 @@
+"""The documents say what is so: their commands run, their example is a system, their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from bench.cli import main
+from tests.small import epoch_runs, make_job
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
+COMMANDS = [line.split("#")[0].strip() for kind, text in BLOCKS if kind == "bash" for line in text.splitlines()]
+SMALL = ["--limit-rows", "1500"]
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("slipbench")])
+def test_a_command_of_the_readme_runs(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = shlex.split(command)[1:]
+    if words[0] in ("run", "compare"):
+        words += [*SMALL, "--out", str(tmp_path)]
+    if words[0] == "plot":
+        assert main(["compare", "--systems", "dlrm", "--seeds", "0", *SMALL, "--out", str(tmp_path)]) == 0
+        words += ["--out", str(tmp_path)]
+    assert main(words) == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("make")])
+def test_a_target_of_the_readme_exists(command: str) -> None:
+    assert subprocess.run([*command.split(), "--dry-run"], cwd=ROOT, capture_output=True).returncode == 0
+
+
+def test_every_command_of_the_readme_is_tried() -> None:
+    assert len(COMMANDS) > 8
+    assert all(command.startswith(("make ", "slipbench ")) for command in COMMANDS if command), COMMANDS
+
+
+def test_the_example_of_the_readme_is_a_system() -> None:
+    (source,) = (text for kind, text in BLOCKS if kind == "python")
+    module = ModuleType("tenth")
+    exec(source, module.__dict__)
+    job = make_job("dlrm", num_inputs=5000)
+    job = type(job)(**{**vars(job), "settings": {s.key: s.default for s in module.SETTINGS}})
+    runs = list(epoch_runs(job, module.build(job), 0))
+    skipped = sum(len(run.inputs) for run in runs if run.kind == "skipped")
+    assert skipped == pytest.approx(500, abs=100)
+
+
+@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md"])
+def test_files_that_a_document_names_exist(document: str) -> None:
+    text = (ROOT / document).read_text()
+    named = re.findall(r"`((?:bench|baselines|slipstream|datasets|results|tests)/[\w./-]*)`", text)
+    named += [link.split("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text)]
+    assert named
+    missing = [name for name in named if not (ROOT / name).exists() and name != "results/local"]
+    assert not missing

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from baselines.job import Job
 from baselines.model import Dlrm
 from baselines.optimizer import dense_optimizer
-from baselines.system import Job
 from datasets.loader import Batch
 
 

@@ -6,8 +6,9 @@ down, and one fused, multi-threaded pass updates the rows.
 
 from __future__ import annotations
 
+from baselines.job import Job
 from baselines.placement import Placement
-from baselines.system import Job, System
+from baselines.system import System
 from datasets.settings import Setting
 
 SUMMARY = "Intel-optimised DLRM hybrid: rows and their optimizer on the host, the dense network on the device"

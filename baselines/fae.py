@@ -14,8 +14,9 @@ import torch
 from baselines.fae_profile import SETTINGS as PROFILE_SETTINGS
 from baselines.fae_profile import Profile, profile
 from baselines.hot_placement import HotPlacement
+from baselines.job import Job
 from baselines.placement import log_loss, scores
-from baselines.system import Job, Order, Run, System
+from baselines.system import Order, Run, System
 from datasets.settings import Setting
 
 SUMMARY = "FAE: hot rows copied to the device, all-hot and cold mini-batches, shuffle scheduler"

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.stats import t as student_t
 
 from baselines import hotset
-from baselines.system import Job
+from baselines.job import Job
 from datasets.schema import Schema
 from datasets.settings import Setting
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from baselines.hotset import hot_inputs
+from baselines.job import Job
 from baselines.placement import Placement
-from baselines.system import Job
 from baselines.table import EmbeddingTable
 
 

@@ -21,7 +21,8 @@ import torch
 from baselines import hotset
 from baselines.devices import HOST
 from baselines.hot_placement import HotPlacement
-from baselines.system import Job, Order, Run, System
+from baselines.job import Job
+from baselines.system import Order, Run, System
 from baselines.table import EmbeddingTable
 from datasets.loader import Batch
 from datasets.settings import Setting

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from baselines import kernels
-from baselines.system import Job
+from baselines.job import Job
 from datasets.errors import UserError
 from datasets.settings import Setting
 from datasets.store import Split

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from baselines.dense import Dense
+from baselines.job import Job
 from baselines.link import Link
-from baselines.system import Job
 from baselines.table import initial_table
 from datasets.loader import Batch, read
 from datasets.store import Split

@@ -18,9 +18,10 @@ from typing import Any
 import torch
 
 from baselines.devices import HOST
+from baselines.job import Job
 from baselines.optimizer import EPS, row_state
 from baselines.placement import Placement
-from baselines.system import Job, System
+from baselines.system import System
 from baselines.table import EmbeddingTable, initial_table
 from datasets.errors import UserError
 from datasets.settings import Setting

@@ -16,12 +16,13 @@ from torch.nn.utils import parameters_to_vector
 
 from baselines import kernels
 from baselines.devices import HOST
+from baselines.job import Job
 from baselines.link import Link
 from baselines.optimizer import row_state
 from baselines.parameter_client import ParameterServers
 from baselines.parameter_server import Sharding
 from baselines.placement import Placement
-from baselines.system import Job, System
+from baselines.system import System
 from datasets.loader import Batch
 from datasets.settings import Setting
 

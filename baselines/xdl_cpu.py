@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from baselines import xdl
 from baselines.devices import HOST
+from baselines.job import Job
 from baselines.link import NoLink
-from baselines.system import Job, System
+from baselines.system import System
 
 SUMMARY = "XDL on the CPU alone: parameter servers own rows and dense weights; the worker computes on the host"
 SETTINGS = xdl.SETTINGS

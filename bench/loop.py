@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from baselines.clock import MAIN, Phase
+from baselines.job import Job
 from baselines.placement import scores
-from baselines.system import Job, Run, System
+from baselines.system import Run, System
 from bench import metrics
 from bench.outcome import Diverged, Outcome, Recorder
 from datasets.loader import Batch, batches, epoch_order

@@ -24,7 +24,7 @@ from datasets.store import PreparedSet, open_set
 
 if TYPE_CHECKING:
     from baselines.clock import Clock
-    from baselines.system import Job
+    from baselines.job import Job
     from bench.outcome import Outcome
 
 NEVER_COUNTED_IS_ZERO = ("row_updates_skipped", "link_to_device_bytes", "link_to_host_bytes", "net_bytes")
@@ -110,8 +110,8 @@ def _run(config: RunConfig, data: PreparedSet, results: Results, run_id: str, pr
 def _job(config: RunConfig, data: PreparedSet) -> Job:
     from baselines.clock import Clock
     from baselines.devices import pick, synchronize
+    from baselines.job import Job
     from baselines.model import MODELS
-    from baselines.system import Job
 
     device = pick(config.device)
     return Job(

@@ -11,8 +11,9 @@ import torch
 
 from baselines.hot_placement import HotPlacement
 from baselines.hotset import count_marked
+from baselines.job import Job
 from baselines.placement import scores
-from baselines.system import Job, Run
+from baselines.system import Run
 from slipstream.policies import Choice, Kept, load_policy
 from slipstream.sampling import input_changes, search_threshold
 

@@ -11,7 +11,8 @@ import torch
 
 from baselines.fae import HotColdSchedule
 from baselines.hot_placement import HotPlacement
-from baselines.system import Job, Order, Run, System
+from baselines.job import Job
+from baselines.system import Order, Run, System
 from slipstream.classifier import Decision, InputClassifier
 from slipstream.snapshot import SnapshotBlock
 

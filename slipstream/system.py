@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from baselines import fae, hotline
-from baselines.system import Job, System
+from baselines.job import Job
+from baselines.system import System
 from datasets.errors import UserError
 from datasets.settings import Setting
 from slipstream.policies import POLICIES

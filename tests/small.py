@@ -12,9 +12,10 @@ import numpy as np
 import torch
 
 from baselines.clock import Clock
+from baselines.job import Job
 from baselines.model import Model
 from baselines.registry import load_system
-from baselines.system import Job, System
+from baselines.system import System
 from datasets.loader import Batch, batches, epoch_order
 from datasets.schema import Schema, Table
 from datasets.settings import resolve

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from baselines.clock import MAIN, Clock
+from baselines.job import Job
 from baselines.placement import scores
 from baselines.registry import load_system, system_names
-from baselines.system import Job, Run, System
+from baselines.system import Run, System
 from datasets.loader import batches, epoch_order
 from tests.small import build, dense_weights, epoch_batches, epoch_runs, make_job
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from baselines.job import Job
 from baselines.registry import SYSTEMS
-from baselines.system import Job
 from bench.outcome import Diverged, Outcome
 from datasets.errors import UserError
 from datasets.registry import DATASETS

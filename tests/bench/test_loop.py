@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from baselines.clock import Clock
-from baselines.system import Job
+from baselines.job import Job
 from bench import loop
 from bench.outcome import Diverged, Outcome
 from datasets.store import Split

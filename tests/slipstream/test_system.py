@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from baselines.hot_placement import HotPlacement
-from baselines.system import Job, System
+from baselines.job import Job
+from baselines.system import System
 from datasets.errors import UserError
 from datasets.loader import read
 from slipstream.policies import POLICIES

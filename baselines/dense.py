@@ -9,7 +9,7 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from baselines.job import Job
-from baselines.model import Dlrm
+from baselines.model import make_network
 from baselines.optimizer import dense_optimizer
 from datasets.loader import Batch
 
@@ -23,7 +23,7 @@ class Dense:
     def __init__(self, job: Job) -> None:
         self.device = job.device
         self.dtype = job.dtype
-        self.network = Dlrm(job.model, job.schema, job.seed).to(job.device, job.dtype)
+        self.network = make_network(job.model, job.schema, job.seed).to(job.device, job.dtype)
         self.optimizer = dense_optimizer(job.optimizer, self.network.parameters(), job.lr)
         self._autocast = job.precision == "bf16"
         self._clock = job.clock

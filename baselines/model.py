@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import nn
@@ -20,11 +21,11 @@ from datasets.schema import Schema
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A named model: the width of a row and the layers of the two MLPs."""
+    """A named model: the width of a row and the layers of the two MLPs; without layers, a logistic regression."""
 
     dim: int
-    bottom: tuple[int, ...]  # widths after the dense features; the last one is `dim`
-    top: tuple[int, ...]  # widths after the interaction; the last one is 1
+    bottom: tuple[int, ...] = ()  # widths after the dense features; the last one is `dim`
+    top: tuple[int, ...] = ()  # widths after the interaction; the last one is 1
     summary: str
 
 
@@ -33,10 +34,35 @@ MODELS = {
     "rm2": Model(dim=16, bottom=(512, 256, 64, 16), top=(512, 256, 1), summary="the papers' DLRM for Criteo Kaggle"),
     "rm3": Model(dim=64, bottom=(512, 256, 64), top=(512, 512, 256, 1), summary="the papers' DLRM for Criteo Terabyte"),
     "rm4": Model(dim=16, bottom=(512, 256, 64, 16), top=(512, 256, 1), summary="the papers' DLRM for Avazu"),
+    "logistic": Model(dim=1, summary="a logistic regression: one weight a row, no interactions"),
 }
 
 
-class Dlrm(nn.Module):
+class Network(nn.Module):
+    """What stands on top of the embedding tables: `forward(dense [B, F], vectors [B, T, D])` gives logits [B]."""
+
+    flops_per_input: int  # forward and backward; a multiply-add is two
+
+
+def make_network(model: Model, schema: Schema, seed: int) -> Network:
+    """The network of a model over a data set, with its initial weights."""
+    return Dlrm(model, schema, seed) if model.top else Logistic(schema)
+
+
+class Logistic(Network):
+    """The sum of the looked-up weights and of the weighted dense features."""
+
+    def __init__(self, schema: Schema) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(len(schema.dense)))
+        self.bias = nn.Parameter(torch.zeros(()))
+        self.flops_per_input = 2 * (2 * len(schema.dense) + len(schema.tables))
+
+    def forward(self, dense: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
+        return dense @ self.weights + vectors.flatten(1).sum(1) + self.bias
+
+
+class Dlrm(Network):
     """Bottom MLP, dot interaction, top MLP: from dense features and looked-up vectors to one logit an input.
 
     Where the data set has no dense features, one learned vector stands in for the bottom MLP's output, so that every
@@ -63,8 +89,8 @@ class Dlrm(nn.Module):
         """Logits [B] of dense features [B, F] and pooled vectors [B, T, D]."""
         bottom = self.bottom(dense)  # [B, D]
         stacked = torch.cat([bottom.unsqueeze(1), vectors.to(bottom.dtype)], dim=1)  # [B, T + 1, D]
-        products = torch.bmm(stacked, stacked.transpose(1, 2)).flatten(1)  # [B, (T + 1)²]
-        return self.top(torch.cat([bottom, products[:, self._pairs]], dim=1)).squeeze(1)
+        products = PairProducts.apply(stacked, self._pairs)  # [B, (T + 1) · T / 2]
+        return self.top(torch.cat([bottom, products], dim=1)).squeeze(1)
 
     def _flops(self, num_vectors: int, dim: int) -> int:
         """Floating-point operations of one input, forward and backward; a multiply-add is two.
@@ -77,6 +103,28 @@ class Dlrm(nn.Module):
         first = self.bottom[0] if isinstance(self.bottom, nn.Sequential) else None
         unused = 2 * first.in_features * first.out_features if isinstance(first, nn.Linear) else 0
         return 3 * forward - unused
+
+
+class PairProducts(torch.autograd.Function):
+    """The dot product of every pair of an input's vectors, once each.
+
+    The operator's own backward pass would scatter the gradient into a zero matrix and multiply it twice; here it is one
+    copy into the lower triangle and one product with the symmetric matrix, about twice as quick.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, vectors: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
+        """[B, P] of vectors [B, V, D] and the places [P] of the pairs in a flat V × V matrix."""
+        ctx.save_for_backward(vectors, pairs)
+        return torch.bmm(vectors, vectors.transpose(1, 2)).flatten(1).index_select(1, pairs)
+
+    @staticmethod
+    def backward(ctx: Any, grads: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """The gradient [B, V, D] of the vectors."""
+        vectors, pairs = ctx.saved_tensors
+        size = vectors.shape[1]
+        matrix = grads.new_zeros(len(grads), size * size).index_copy_(1, pairs, grads).view(-1, size, size)
+        return torch.bmm(matrix + matrix.transpose(1, 2), vectors.to(grads.dtype)).to(vectors.dtype), None
 
 
 class Constant(nn.Module):

@@ -26,7 +26,7 @@ import torch
 from torch.distributed import FileStore, ProcessGroupGloo
 from torch.nn.utils import parameters_to_vector
 
-from baselines.model import Dlrm, Model
+from baselines.model import Model, make_network
 from baselines.optimizer import dense_step
 from baselines.table import EmbeddingTable, initial_table
 from datasets.schema import Schema
@@ -77,7 +77,7 @@ class Shard:
     def __init__(self, s: Sharding, server: int) -> None:
         self.table = initial_table(s.schema, s.model.dim, s.optimizer, s.lr, s.dtype, s.seed, server, s.num_servers)
         self.reserved = self.table.frozen.clone()
-        flat = parameters_to_vector(Dlrm(s.model, s.schema, s.seed).to(s.dtype).parameters()).detach()
+        flat = parameters_to_vector(make_network(s.model, s.schema, s.seed).to(s.dtype).parameters()).detach()
         self.dense = flat[s.dense_range(server, len(flat))].clone()
         self.dense_state = None if s.optimizer == "sgd" else torch.zeros_like(self.dense)
         self.copies: list[Any] = []

@@ -52,7 +52,7 @@ class Clock:
         self.synchronize = synchronize
         self.phases: dict[tuple[str, str], Phase] = {}
         self.totals: Counter[str] = Counter()
-        self.prepare_s = 0.0
+        self.prepare_s = 0.0  # of one-off preparation, off the clock
         self._running = False
         self._stack: list[str] = []  # the open phases of the main lane, innermost last
         self._since = 0.0  # when the innermost open phase of the main lane last began to count
@@ -92,15 +92,6 @@ class Clock:
         finally:
             self.synchronize()
             self._running, self._since = True, self.now()
-
-    @contextmanager
-    def preparing(self) -> Iterator[None]:
-        """Time of one-off preparation, kept in `prepare_s`."""
-        start = self.now()
-        try:
-            yield
-        finally:
-            self.prepare_s += self.now() - start
 
     @contextmanager
     def phase(self, name: str, lane: str = MAIN) -> Iterator[None]:

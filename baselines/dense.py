@@ -30,6 +30,7 @@ class Dense:
 
     def logits(self, dense: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
         """[B] logits of dense features [B, F] and pooled vectors [B, T, D], all on the device."""
+        self._clock.count(dense_flops=self.network.forward_flops * len(vectors))
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._autocast):
             return self.network(dense.to(self.dtype), vectors).to(self.dtype)
 
@@ -49,7 +50,7 @@ class Dense:
             loss = losses.sum() / batch_size
         with self._clock.phase("dense_backward"):
             loss.backward()
-        self._clock.count(dense_flops=self.network.flops_per_input * len(batch))
+        self._clock.count(dense_flops=(self.network.training_flops - self.network.forward_flops) * len(batch))
         assert vectors.grad is not None
         return loss.detach(), vectors.grad
 

@@ -6,10 +6,10 @@ over whenever the kind of mini-batch changes (Embedding Replicator), and the Shu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
-import torch
 
 from baselines.fae_profile import SETTINGS as PROFILE_SETTINGS
 from baselines.fae_profile import Profile, profile
@@ -34,8 +34,7 @@ VALIDATION_INPUTS = 10_000  # that the scheduler looks at, at most
 
 def build(job: Job) -> System:
     """Profile the data set (off the clock), place the hot rows, and schedule by kind of input."""
-    with job.clock.preparing():
-        made = profile(job)
+    made = profile(job)
     job.notes.append(f"hot rows: {made.rule}")
     placement = FaePlacement(job, made)
     return System(placement, HotColdSchedule(placement, job))
@@ -51,6 +50,7 @@ class FaePlacement(HotPlacement):
         self.hot_inputs_share = float(made.inputs.mean())
 
     def is_hot(self, inputs: np.ndarray) -> np.ndarray:
+        """[n] bool: which training inputs look up hot rows only, by the profile."""
         return self._hot_inputs[inputs]
 
     def to_hot(self) -> None:
@@ -69,13 +69,6 @@ class FaePlacement(HotPlacement):
 
     def _count_copy(self) -> None:
         self.clock.count(rows_read=len(self.hot_rows), rows_written=len(self.hot_rows))
-
-    def update(self, ids: torch.Tensor, grads: torch.Tensor) -> None:
-        if not self.hot_is_current:
-            return super().update(ids, grads)
-        grads = self.pooling.backward(grads)
-        slots = self.link.to_device(self.slots[ids].flatten())
-        self.count_update(self.hot.update(slots, grads.flatten(0, 1)))
 
 
 class ShuffleScheduler:
@@ -107,34 +100,42 @@ class HotColdSchedule:
     """Turns an epoch's order into runs of cold and of hot mini-batches, cold first.
 
     Hot inputs that do not fill a mini-batch are trained with the cold ones, so that an epoch has as many steps as in
-    any other system. `min_hot_batches` is how long a run of hot mini-batches is at least.
+    any other system. `first_hot_batches` is how long an epoch's first run of hot mini-batches is at least.
     """
 
     def __init__(self, placement: FaePlacement, job: Job) -> None:
-        self.min_hot_batches = 1
+        self.first_hot_batches = 1
         self._placement = placement
         self._job = job
         self._adapts = job.settings["fae.schedule"] == "shuffle"
         self._scheduler = ShuffleScheduler(50.0 if self._adapts else 100.0)
+        self._epochs_left = job.epochs
 
     def __call__(self, order: Order) -> Iterator[Run]:
+        self._epochs_left -= 1
         size = self._job.batch_size
-        hot_inputs = self._placement.is_hot(order)
-        hot = order[hot_inputs]
-        left_over = hot[len(hot) // size * size :]
-        cold_inputs = ~hot_inputs
-        cold_inputs[np.isin(order, left_over, assume_unique=True)] = True
-        cold, hot = order[cold_inputs], hot[: len(hot) - len(left_over)]
-        num_cold, num_hot = -(-len(cold) // size), len(hot) // size
+        cold, hot = self._by_kind(order)
+        num_cold, num_hot = math.ceil(len(cold) / size), len(hot) // size
+        at_least = self.first_hot_batches
         while len(cold) or len(hot):
-            cold_batches = max(1, round(self._scheduler.rate / 100 * num_cold))
-            hot_batches = max(1, self.min_hot_batches, round(self._scheduler.rate / 100 * num_hot))
+            share = self._scheduler.rate / 100
+            cold_inputs = math.ceil(share * num_cold) * size
+            hot_inputs = max(at_least, math.ceil(share * num_hot)) * size
+            at_least = 1
             if len(cold):
-                yield Run(cold[: cold_batches * size], "cold")
-            yield from self._hot_run(hot[: hot_batches * size])
-            cold, hot = cold[cold_batches * size :], hot[hot_batches * size :]
-            if self._adapts and len(self._job.validation):
+                yield Run(cold[:cold_inputs], "cold")
+            yield from self._hot_run(hot[:hot_inputs])
+            cold, hot = cold[cold_inputs:], hot[hot_inputs:]
+            if self._adapts and len(self._job.validation) and (len(cold) or len(hot) or self._epochs_left):
                 self._scheduler.update(self._validation_loss())
+
+    def _by_kind(self, order: Order) -> tuple[np.ndarray, np.ndarray]:
+        """Cold and hot inputs, each in the order of the epoch; the hot ones fill their mini-batches."""
+        is_hot = self._placement.is_hot(order)
+        hot = order[is_hot]
+        left_over = hot[len(hot) // self._job.batch_size * self._job.batch_size :]
+        is_hot[np.isin(order, left_over, assume_unique=True)] = False
+        return order[~is_hot], order[is_hot]
 
     def _hot_run(self, inputs: np.ndarray) -> Iterator[Run]:
         if len(inputs):

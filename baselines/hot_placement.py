@@ -22,6 +22,7 @@ class HotPlacement(Placement):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self.hot_is_current = False
+        self._places = torch.empty(0, dtype=torch.int64)  # in the hot table, of the last lookup that was all hot
         self.place(np.empty(0, np.int64))
 
     def place(self, rows: np.ndarray) -> None:
@@ -39,28 +40,27 @@ class HotPlacement(Placement):
         return hot_inputs(self.job.train, inputs, marks, self.job.threads)
 
     def lookup(self, ids: torch.Tensor) -> torch.Tensor:
+        """As the base class, each row from the tier where it is current."""
         if not self.hot_is_current:
             return super().lookup(ids)
         self.clock.count(rows_read=ids.numel())
         slots = self.slots[ids].flatten()
-        return self.pooling.forward(self._gather(ids.flatten(), slots).view(*ids.shape, -1))
-
-    def _gather(self, rows: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
-        """[n, D] on the device: each row from the tier where it is current."""
         hot = slots >= 0
         if hot.all():
-            return self.hot.gather(self.link.to_device(slots))
-        return self.combine(hot, self.hot.gather(self.link.to_device(slots[hot])), self._cold_vectors(rows[~hot]))
+            self._places = self.link.to_device(slots)
+            vectors = self.hot.gather(self._places)
+        else:
+            hot_vectors = self.hot.gather(self.link.to_device(slots[hot]))
+            cold_vectors = self.link.to_device(self.host.gather(ids.flatten()[~hot]))
+            vectors = combine(self.link.to_device(hot), hot_vectors, cold_vectors)
+        return self.pooling.forward(vectors.view(*ids.shape, -1))
 
-    def _cold_vectors(self, rows: torch.Tensor) -> torch.Tensor:
-        return self.link.to_device(self.host.gather(rows))
-
-    def combine(self, hot: torch.Tensor, hot_vectors: torch.Tensor, cold_vectors: torch.Tensor) -> torch.Tensor:
-        """[n, D]: vectors of both tiers in the order of the lookups [n] that `hot` marks."""
-        hot = hot.to(hot_vectors.device)
-        vectors = hot_vectors.new_empty(len(hot), hot_vectors.shape[1])
-        vectors[hot], vectors[~hot] = hot_vectors, cold_vectors
-        return vectors
+    def update(self, ids: torch.Tensor, grads: torch.Tensor) -> None:
+        """As the base class; on the device where its copy is current, for the last lookup, which was all hot."""
+        if not self.hot_is_current:
+            return super().update(ids, grads)
+        grads = self.pooling.backward(grads)
+        self.count_update(self.hot.update(self._places, grads.flatten(0, 1)))
 
     def rows(self) -> torch.Tensor:
         rows = self.host.weights.clone()
@@ -70,7 +70,7 @@ class HotPlacement(Placement):
 
     def freeze(self, marks: torch.Tensor) -> None:
         super().freeze(marks)
-        self.hot.frozen.copy_(self.host.frozen[self.hot_rows])
+        self.hot.freeze(self.link.to_device(marks[self.hot_rows]))
 
     def save(self, ids: torch.Tensor) -> Any:
         return super().save(ids), self.hot.weights.clone(), self.hot.state.clone()
@@ -80,3 +80,10 @@ class HotPlacement(Placement):
         super().restore(others)
         self.hot.weights.copy_(weights)
         self.hot.state.copy_(state)
+
+
+def combine(hot: torch.Tensor, hot_vectors: torch.Tensor, cold_vectors: torch.Tensor) -> torch.Tensor:
+    """[n, D]: vectors of both tiers in the order of the lookups; `hot` [n] bool marks those of the first."""
+    vectors = hot_vectors.new_empty(len(hot), hot_vectors.shape[1])
+    vectors[hot], vectors[~hot] = hot_vectors, cold_vectors
+    return vectors

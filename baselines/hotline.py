@@ -20,7 +20,7 @@ import torch
 
 from baselines import hotset
 from baselines.devices import HOST
-from baselines.hot_placement import HotPlacement
+from baselines.hot_placement import HotPlacement, combine
 from baselines.job import Job
 from baselines.system import Order, Run, System
 from baselines.table import EmbeddingTable
@@ -70,6 +70,7 @@ class HotlinePlacement(HotPlacement):
         self.hot_is_current = True
 
     def train(self, batch: Batch) -> torch.Tensor:
+        """Train one mini-batch, in two µ-batches once the hot rows are known."""
         if not self.hot_is_current:
             return super().train(batch)
         with self.clock.phase("split"):
@@ -79,21 +80,13 @@ class HotlinePlacement(HotPlacement):
             first, second = batch.select(popular), batch.select(~popular)
             first_slots, second_slots, second_hot = slots[popular], slots[~popular], hot[~popular].flatten()
         staging = self._gatherer.submit(self._stage, second.ids.flatten()[~second_hot])
-        losses, updates = [], []
-        if len(first):
-            loss, places, grads = self._popular(first, first_slots, len(batch))
-            losses.append(loss)
-            updates.append((places, grads))
+        done = [self._popular(first, first_slots, len(batch))] if len(first) else []
         staged = self._wait(staging)
         if len(second):
-            loss, grads = self._non_popular(second, second_slots.flatten(), second_hot, staged, len(batch))
-            losses.append(loss)
-            marks = second_hot.to(grads.device)
-            updates.append((self.link.to_device(second_slots.flatten()[second_hot]), grads[marks]))
-            self._write_back(staged, grads[~marks])
+            done.append(self._non_popular(second, second_slots.flatten(), second_hot, staged, len(batch)))
+        losses, places, grads = zip(*done, strict=True)
         with self.clock.phase("hot_update"):
-            places, grads = (torch.cat(parts) for parts in zip(*updates, strict=True))
-            self.count_update(self.hot.update(places, grads))
+            self.count_update(self.hot.update(torch.cat(places), torch.cat(grads)))
         self.dense.step()
         return torch.stack(losses).sum()
 
@@ -110,21 +103,23 @@ class HotlinePlacement(HotPlacement):
 
     def _non_popular(
         self, batch: Batch, slots: torch.Tensor, hot: torch.Tensor, staged: Staged, batch_size: int
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Forward and backward of the other µ-batch: loss, gradients [n, D] of all its lookups."""
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The same of the other µ-batch, and the update of its cold rows; the update of the hot ones waits."""
         with self.clock.phase("mixed_forward"):
             self.clock.count(rows_read=slots.numel())
-            hot_vectors = self.hot.gather(self.link.to_device(slots[hot]))
-            vectors = self.combine(hot, hot_vectors, staged.table.gather(staged.places))
+            places, marks = self.link.to_device(slots[hot]), self.link.to_device(hot)
+            vectors = combine(marks, self.hot.gather(places), staged.table.gather(staged.places))
             pooled = self.pooling.forward(vectors.view(*batch.ids.shape, -1))
         loss, grads = self.dense.backward(self.to_device(batch), pooled, batch_size)
-        return loss, self.pooling.backward(grads).flatten(0, 1)
+        grads = self.pooling.backward(grads).flatten(0, 1)
+        self._write_back(staged, grads[~marks])
+        return loss, places, grads[marks]
 
     def _stage(self, rows: torch.Tensor) -> Staged:
         """Bring the cold rows, each once, with their optimizer's state to the device, beside the popular µ-batch."""
         with self.clock.phase("stage", LANE), torch.cuda.stream(self._stream):
             unique, places = torch.unique(rows, return_inverse=True)
-            self.clock.count(rows_read=len(unique))
+            self.clock.count(rows_read=len(unique), rows_written=len(unique))
             return Staged(unique, self.link.to_device(places), self.host.part(unique, self.link.to_device))
 
     def _wait(self, staging: Any) -> Staged:
@@ -140,9 +135,10 @@ class HotlinePlacement(HotPlacement):
             self.count_update(staged.table.update(staged.places, grads))
         with self.clock.phase("write_back"):
             self.host.put(staged.rows, staged.table, self.link.to_host)
-            self.clock.count(rows_written=len(staged.rows))
+            self.clock.count(rows_read=len(staged.rows), rows_written=len(staged.rows))
 
     def close(self) -> None:
+        """End the gathering thread."""
         self._gatherer.shutdown()
         super().close()
 

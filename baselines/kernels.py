@@ -21,6 +21,7 @@ from numba import njit
 from baselines.devices import HOST
 from baselines.optimizer import EPS
 
+FREE, RESERVED, STALE = 0, 1, 2  # what `frozen` says of a row
 MIN_PART = 2048  # lookups below which another thread costs more than it saves
 
 
@@ -39,8 +40,8 @@ def update(
 ) -> tuple[int, int]:
     """Apply the gradients [n, D] of lookups [n] to the rows they looked up, each row once, in place.
 
-    The state's width tells the optimizer (baselines.optimizer.row_state). `frozen` [rows] bool marks rows that are left
-    as they are. Returns how many rows were written and how many were not.
+    The state's width tells the optimizer (baselines.optimizer.row_state). `frozen` [rows] uint8 says which rows are
+    left as they are: FREE, RESERVED or STALE. Returns how many rows were written, and how many stale ones were not.
     """
     if weights.device != HOST:
         return plain_update(weights, state, frozen, rows, grads, lr)
@@ -69,7 +70,8 @@ def plain_update(
     """`update` in torch's operators, on any device."""
     unique, where = torch.unique(rows, return_inverse=True)
     summed = grads.new_zeros(len(unique), grads.shape[1]).index_add_(0, where, grads)
-    free = ~frozen[unique]
+    kinds = frozen[unique]
+    free = kinds == FREE
     touched, summed = unique[free], summed[free]
     if state.shape[1] == 0:  # SGD
         step = summed
@@ -78,12 +80,25 @@ def plain_update(
         state[touched] += square
         step = summed / (state[touched].sqrt() + EPS)
     weights[touched] -= lr * step
-    return len(touched), len(unique) - len(touched)
+    return len(touched), int((kinds == STALE).sum())
 
 
 def marked_lookups(marks: np.ndarray, row_ids: np.ndarray) -> np.ndarray:
     """[n] int64: how many of each input's lookups [n, C] are of rows that `marks` [rows] bool marks."""
     return _marked_lookups(marks, row_ids)
+
+
+def count_distinct(seen: np.ndarray, mark: int, row_ids: np.ndarray) -> int:
+    """How many different rows lookups [n, C] are of. `seen` [R] int64 is scratch; `mark` is new in each call."""
+    return int(_count_distinct(seen, mark, row_ids))
+
+
+def warm() -> None:
+    """Compile, or load from numba's cache, what a run may call, so that no system pays for it on the clock."""
+    ids = np.zeros((1, 1), np.int64)
+    marked_lookups(np.zeros(1, bool), ids)
+    count_lookups(np.zeros(1, np.int64), ids)
+    count_distinct(np.zeros(1, np.int64), 1, ids)
 
 
 def count_lookups(counts: np.ndarray, row_ids: np.ndarray) -> None:
@@ -122,7 +137,7 @@ def _update(weights, state, frozen, ordered, order, grads, lr, eps, first, last)
                 total[d] += grad[d]
             position += 1
         if frozen[row]:
-            skipped += 1
+            skipped += frozen[row] == STALE
             continue
         written += 1
         if state.shape[1] == 0:  # SGD
@@ -157,3 +172,14 @@ def _count_lookups(counts, row_ids):  # type: ignore[no-untyped-def]
     for i in range(len(row_ids)):
         for c in range(row_ids.shape[1]):
             counts[row_ids[i, c]] += 1
+
+
+@njit(nogil=True, cache=True)
+def _count_distinct(seen, mark, row_ids):  # type: ignore[no-untyped-def]
+    distinct = 0
+    for i in range(len(row_ids)):
+        for c in range(row_ids.shape[1]):
+            if seen[row_ids[i, c]] != mark:
+                seen[row_ids[i, c]] = mark
+                distinct += 1
+    return distinct

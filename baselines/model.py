@@ -41,7 +41,8 @@ MODELS = {
 class Network(nn.Module):
     """What stands on top of the embedding tables: `forward(dense [B, F], vectors [B, T, D])` gives logits [B]."""
 
-    flops_per_input: int  # forward and backward; a multiply-add is two
+    forward_flops: int  # of one input; a multiply-add is two
+    training_flops: int  # of one input, forward and backward
 
 
 def make_network(model: Model, schema: Schema, seed: int) -> Network:
@@ -56,7 +57,8 @@ class Logistic(Network):
         super().__init__()
         self.weights = nn.Parameter(torch.zeros(len(schema.dense)))
         self.bias = nn.Parameter(torch.zeros(()))
-        self.flops_per_input = 2 * (2 * len(schema.dense) + len(schema.tables))
+        self.forward_flops = 2 * len(schema.dense) + len(schema.tables)
+        self.training_flops = 2 * self.forward_flops
 
     def forward(self, dense: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
         return dense @ self.weights + vectors.flatten(1).sum(1) + self.bias
@@ -83,7 +85,7 @@ class Dlrm(Network):
         self._pairs: torch.Tensor
         self.register_buffer("_pairs", pairs[0] * num_vectors + pairs[1], persistent=False)
         self.top = mlp((model.dim + pairs.shape[1], *model.top), random, last_relu=False)
-        self.flops_per_input = self._flops(num_vectors, model.dim)
+        self.forward_flops, self.training_flops = self._flops(num_vectors, model.dim)
 
     def forward(self, dense: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
         """Logits [B] of dense features [B, F] and pooled vectors [B, T, D]."""
@@ -92,8 +94,8 @@ class Dlrm(Network):
         products = PairProducts.apply(stacked, self._pairs)  # [B, (T + 1) · T / 2]
         return self.top(torch.cat([bottom, products], dim=1)).squeeze(1)
 
-    def _flops(self, num_vectors: int, dim: int) -> int:
-        """Floating-point operations of one input, forward and backward; a multiply-add is two.
+    def _flops(self, num_vectors: int, dim: int) -> tuple[int, int]:
+        """Floating-point operations of one input: forward alone, and forward with backward.
 
         Backward costs a layer twice its forward, less the gradient of the network's own input.
         """
@@ -102,7 +104,7 @@ class Dlrm(Network):
         forward += 2 * num_vectors * num_vectors * dim
         first = self.bottom[0] if isinstance(self.bottom, nn.Sequential) else None
         unused = 2 * first.in_features * first.out_features if isinstance(first, nn.Linear) else 0
-        return 3 * forward - unused
+        return forward, 3 * forward - unused
 
 
 class PairProducts(torch.autograd.Function):

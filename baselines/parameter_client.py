@@ -106,14 +106,14 @@ class ParameterServers:
     def push(self, rows: torch.Tensor, grads: torch.Tensor, dense: torch.Tensor) -> tuple[int, int]:
         """One step of the optimizers, with the gradients [n, D] of distinct rows [n] and the flat dense gradient.
 
-        Returns how many rows were written and how many were left as frozen.
+        Returns how many rows were written and how many were left as stale.
         """
         slices = self._owned(rows)
         cuts = zip(slices, dense.split(self._dense_sizes), strict=True)
         payloads = [_packed(local, grads[where], part) for (where, local), part in cuts]
         counts = self._ask(Ask.PUSH, payloads, [2] * len(slices), torch.int64, [len(local) for _, local in slices])
-        written, frozen = torch.stack(counts).sum(0).tolist()
-        return written, frozen
+        written, stale = torch.stack(counts).sum(0).tolist()
+        return written, stale
 
     def rows(self) -> torch.Tensor:
         """[R, D]: all rows."""

@@ -42,7 +42,7 @@ class Ask(IntEnum):
 
     READ = 0  # n row ids → their vectors
     PULL = 1  # n row ids → their vectors and the dense weights
-    PUSH = 2  # n row ids, their gradients and the dense gradients → rows written, rows left as frozen
+    PUSH = 2  # n row ids, their gradients and the dense gradients → rows written, rows left as stale
     FREEZE = 3  # a mark for each row → 0
     SAVE = 4  # n row ids → the number of a copy of these rows, the dense weights and the optimizers' states
     RESTORE = 5  # the number of a copy → 0
@@ -76,7 +76,6 @@ class Shard:
 
     def __init__(self, s: Sharding, server: int) -> None:
         self.table = initial_table(s.schema, s.model.dim, s.optimizer, s.lr, s.dtype, s.seed, server, s.num_servers)
-        self.reserved = self.table.frozen.clone()
         flat = parameters_to_vector(make_network(s.model, s.schema, s.seed).to(s.dtype).parameters()).detach()
         self.dense = flat[s.dense_range(server, len(flat))].clone()
         self.dense_state = None if s.optimizer == "sgd" else torch.zeros_like(self.dense)
@@ -93,7 +92,7 @@ class Shard:
             case Ask.PUSH:
                 return self._push(payload[: 8 * n].view(torch.int64), payload[8 * n :].view(self.dense.dtype))
             case Ask.FREEZE:
-                self.table.frozen = payload.view(torch.bool) | self.reserved
+                self.table.freeze(payload.view(torch.bool))
             case Ask.SAVE:
                 self.copies.append(self._copy(payload.view(torch.int64)))
                 return torch.tensor([len(self.copies) - 1])

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from baselines.dense import Dense
+from baselines.devices import HOST
 from baselines.job import Job
 from baselines.link import Link
 from baselines.table import initial_table
@@ -24,9 +25,9 @@ EVAL_BATCH = 4096
 class Pooling:
     """Sums the vectors of a table's lookups (multi-hot features), and hands the gradient back to each of them."""
 
-    def __init__(self, lookup_tables: np.ndarray) -> None:
+    def __init__(self, lookup_tables: np.ndarray, device: torch.device) -> None:
         self.num_tables = int(lookup_tables[-1]) + 1
-        self._tables = torch.from_numpy(lookup_tables)
+        self._tables = {place: torch.from_numpy(lookup_tables).to(place) for place in (HOST, device)}
         self._trivial = len(lookup_tables) == self.num_tables
 
     def forward(self, vectors: torch.Tensor) -> torch.Tensor:
@@ -34,17 +35,22 @@ class Pooling:
         if self._trivial:
             return vectors
         pooled = vectors.new_zeros(len(vectors), self.num_tables, vectors.shape[2])
-        return pooled.index_add_(1, self._tables.to(vectors.device), vectors)
+        return pooled.index_add_(1, self._tables[vectors.device], vectors)
 
     def backward(self, grads: torch.Tensor) -> torch.Tensor:
         """[B, C, D] of [B, T, D]."""
-        return grads if self._trivial else grads[:, self._tables.to(grads.device)]
+        return grads if self._trivial else grads[:, self._tables[grads.device]]
 
 
 class Placement:
     """All rows and their optimizer on the host, the dense network on the device.
 
     Looked-up vectors, pooled, go up the link; their gradients come down.
+
+    A placement is asked for more than an epoch in order. The warm-up calls `train` before any schedule has run, and
+    `restore` afterwards has to undo whatever that changed, counters and queues included. `lookup` and `logits` may come
+    between any two mini-batches, for any ids, and change nothing. What crosses between host and device goes through
+    `link`, once, which counts it; rows read and written are counted by `clock.count`, a copied row as both.
     """
 
     hot_rows_share: float | None = None  # of all rows; None where the placement knows no hot rows
@@ -54,7 +60,7 @@ class Placement:
         self.job = job
         self.clock = job.clock
         self.link = Link(job.device, job.clock)
-        self.pooling = Pooling(job.schema.lookup_tables)
+        self.pooling = Pooling(job.schema.lookup_tables, job.device)
         self.dense = Dense(job)
         self._make_tables()
 
@@ -90,9 +96,10 @@ class Placement:
 
     def to_device(self, batch: Batch) -> Batch:
         """The batch with what the dense network reads moved to the device; row ids stay."""
-        weights = None if batch.weights is None else self.link.to_device(batch.weights)
-        dense, labels = self.link.to_device(batch.dense), self.link.to_device(batch.labels)
-        return replace(batch, dense=dense, labels=labels, weights=weights)
+        with self.clock.phase("copy_inputs"):
+            weights = None if batch.weights is None else self.link.to_device(batch.weights)
+            dense, labels = self.link.to_device(batch.dense), self.link.to_device(batch.labels)
+            return replace(batch, dense=dense, labels=labels, weights=weights)
 
     def logits(self, batch: Batch) -> torch.Tensor:
         """Logits [B] without training."""
@@ -105,9 +112,7 @@ class Placement:
 
     def freeze(self, marks: torch.Tensor) -> None:
         """From now on, throw away the gradients of the rows that marks [R] bool; replaces an earlier call's marks."""
-        reserved = torch.from_numpy(self.job.schema.reserved_rows)
-        self.host.frozen.copy_(marks)
-        self.host.frozen[reserved] = True
+        self.host.freeze(marks)
 
     def save(self, ids: torch.Tensor) -> Any:
         """What training mini-batches that look up the row ids [n] may change, for `restore`."""

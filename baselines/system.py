@@ -10,6 +10,8 @@ import numpy as np
 
 from baselines.placement import Placement
 
+# What a run's inputs are to a system with hot rows: trained from the host (cold), all hot, or both in one mini-batch
+# (mixed). Slipstream decides in the first run that is not cold. Systems without hot rows have plain runs.
 Kind = Literal["plain", "cold", "hot", "mixed", "skipped"]
 
 

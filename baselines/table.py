@@ -18,7 +18,7 @@ class EmbeddingTable:
     def __init__(self, weights: torch.Tensor, state: torch.Tensor, frozen: torch.Tensor, lr: float) -> None:
         self.weights = weights
         self.state = state  # [rows, 0], [rows, 1] or [rows, D]
-        self.frozen = frozen  # [rows] bool
+        self.frozen = frozen  # [rows] uint8: kernels.FREE, RESERVED or STALE
         self.lr = lr
 
     def __len__(self) -> int:
@@ -29,14 +29,19 @@ class EmbeddingTable:
         return kernels.gather(self.weights, rows)
 
     def update(self, rows: torch.Tensor, grads: torch.Tensor) -> tuple[int, int]:
-        """One optimizer step with the gradients [n, D] of lookups [n]; rows written, and rows left as frozen."""
+        """One optimizer step with the gradients [n, D] of lookups [n]; rows written, and rows left as stale."""
         return kernels.update(self.weights, self.state, self.frozen, rows, grads, self.lr)
+
+    def freeze(self, stale: torch.Tensor) -> None:
+        """Leave the rows that `stale` [rows] bool marks as they are, instead of those of an earlier call."""
+        self.frozen[self.frozen == kernels.STALE] = kernels.FREE
+        self.frozen[stale & (self.frozen == kernels.FREE)] = kernels.STALE
 
     def part(self, rows: torch.Tensor, move: Callable[[torch.Tensor], torch.Tensor]) -> EmbeddingTable:
         """A table of copies of some rows and their state, moved to where `move` puts them."""
         copies = (kernels.gather(matrix, rows) for matrix in (self.weights, self.state))
         weights, state = (move(copy) for copy in copies)
-        return EmbeddingTable(weights, state, self.frozen[rows].to(weights.device), self.lr)
+        return EmbeddingTable(weights, state, move(self.frozen[rows]), self.lr)
 
     def put(self, rows: torch.Tensor, part: EmbeddingTable, move: Callable[[torch.Tensor], torch.Tensor]) -> None:
         """Write a part's rows and state, moved by `move`, back over rows [n]."""
@@ -65,7 +70,7 @@ def initial_table(
         rows = initial_rows(schema, dim, seed, table)[skipped::num_shards]
         first = (offset + skipped) // num_shards
         weights[first : first + len(rows)] = rows
-    frozen = torch.zeros(len(weights), dtype=torch.bool)
+    frozen = torch.zeros(len(weights), dtype=torch.uint8)
     reserved = torch.from_numpy(schema.reserved_rows)
-    frozen[reserved[reserved % num_shards == shard] // num_shards] = True
+    frozen[reserved[reserved % num_shards == shard] // num_shards] = kernels.RESERVED
     return EmbeddingTable(weights, row_state(optimizer, weights), frozen, lr)

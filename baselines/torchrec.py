@@ -15,8 +15,10 @@ from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 
+from baselines import kernels
 from baselines.devices import HOST
 from baselines.job import Job
 from baselines.optimizer import EPS, row_state
@@ -40,6 +42,9 @@ class TorchRec(Placement):
         self._offsets = torch.from_numpy(job.schema.lookup_offsets)
         self._lookups = [table.lookups for table in job.schema.tables]
         self._names = [config.name for config in self._collection.embedding_bag_configs()]
+        self._lengths: torch.Tensor | None = None  # of the last batch: those of another of its size are the same
+        self._reserved = torch.from_numpy(job.schema.reserved_rows).to(job.device)
+        self._seen, self._updates = np.zeros(job.schema.num_rows, np.int64), 0  # for counting a batch's rows
         self._pooled: torch.Tensor | None = None  # of the lookup whose gradients are still to come
 
     def _make_tables(self) -> None:
@@ -54,7 +59,6 @@ class TorchRec(Placement):
         state = joined(states, first.state.shape) if states else row_state(job.optimizer, weights)
         weights.copy_(first.weights)
         self.host = EmbeddingTable(weights, state, first.frozen.to(job.device), job.lr)
-        self._frozen = first.frozen  # on the host, where the ids are
 
     def lookup(self, ids: torch.Tensor) -> torch.Tensor:
         """As the base class; only ids go up the link."""
@@ -67,31 +71,28 @@ class TorchRec(Placement):
     def _jagged(self, ids: torch.Tensor) -> Any:
         """The ids in TorchRec's form: [T, B, lookups] ids within their tables, and the lengths [T, B]."""
         parts = (ids - self._offsets).to(torch.int32).split(self._lookups, dim=1)
-        values = torch.cat([part.flatten() for part in parts])
-        lengths = torch.tensor(self._lookups, dtype=torch.int32).repeat_interleave(len(ids))
-        up = self.link.to_device
-        return self._torchrec.KeyedJaggedTensor(keys=self._names, values=up(values), lengths=up(lengths))
+        values = self.link.to_device(torch.cat([part.flatten() for part in parts]))
+        if self._lengths is None or len(self._lengths) != len(self._names) * len(ids):
+            self._lengths = self.link.to_device(
+                torch.tensor(self._lookups, dtype=torch.int32).repeat_interleave(len(ids))
+            )
+        return self._torchrec.KeyedJaggedTensor(keys=self._names, values=values, lengths=self._lengths)
 
     def update(self, ids: torch.Tensor, grads: torch.Tensor) -> None:
         """Run the collection's backward pass, which updates the rows of the last lookup, which was of these ids."""
         assert self._pooled is not None
-        held = torch.unique(ids[self._frozen[ids]])
-        rows = held.to(self.job.device)
-        kept = self.host.part(rows, torch.clone) if len(held) else None  # FBGEMM has no frozen rows: put them back
         self._pooled.backward(grads)
         self._pooled = None
-        if kept is not None:
-            self.host.put(rows, kept, torch.clone)
-        with self.clock.paused():  # FBGEMM does not say how many rows it wrote
-            num_rows = len(torch.unique(ids))
-        self.count_update((num_rows - len(held), len(held)))
+        self.host.weights.index_fill_(0, self._reserved, 0)  # FBGEMM trains every row: set these back
+        self._updates += 1  # FBGEMM does not say how many rows it wrote
+        self.clock.count(rows_written=kernels.count_distinct(self._seen, self._updates, ids.numpy()))
 
     def rows(self) -> torch.Tensor:
         return self.host.weights.to(HOST)
 
     def freeze(self, marks: torch.Tensor) -> None:
-        super().freeze(marks)
-        self._frozen.copy_(self.host.frozen)
+        """Refused: FBGEMM's optimizers have no rows that they leave alone."""
+        raise NotImplementedError("torchrec cannot throw the updates of single rows away")
 
     def save(self, ids: torch.Tensor) -> Any:
         return super().save(ids.to(self.job.device))

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.nn.utils import parameters_to_vector
 
 from baselines import kernels
 from baselines.devices import HOST
@@ -76,7 +75,7 @@ class Xdl(Placement):
     def _push(self, rows: torch.Tensor, where: torch.Tensor, grads: torch.Tensor) -> None:
         """Push the batch's gradients: of the pooled vectors [B, T, D], summed by row, and of the dense weights."""
         summed = sum_by_row(where.flatten(), self.pooling.backward(grads).flatten(0, 1), len(rows))
-        flat = parameters_to_vector(p.grad for p in self._parameters if p.grad is not None)
+        flat = torch.cat([_gradient(parameter).flatten() for parameter in self._parameters])
         self.dense.network.zero_grad(set_to_none=True)
         self.count_update(self.servers.push(rows, summed, self.link.to_host(flat)))
         self._dense_pushed = True
@@ -122,13 +121,18 @@ class Xdl(Placement):
         self.servers.close()
 
 
+def _gradient(parameter: torch.nn.Parameter) -> torch.Tensor:
+    assert parameter.grad is not None, "every dense weight has a gradient after the backward pass"
+    return parameter.grad
+
+
 def sum_by_row(where: torch.Tensor, grads: torch.Tensor, num_rows: int) -> torch.Tensor:
     """[num_rows, D]: the sums of the gradients [n, D] of lookups [n] of each row.
 
     From zero, a step of SGD with a rate of -1 adds them up: in the fused pass, in the order of the batch.
     """
     total = grads.new_zeros(num_rows, grads.shape[1])
-    frozen = torch.zeros(num_rows, dtype=torch.bool)
+    frozen = torch.zeros(num_rows, dtype=torch.uint8)
     kernels.update(total, row_state("sgd", total), frozen, where, grads, lr=-1.0)
     return total
 

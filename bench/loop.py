@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
+from baselines import kernels
 from baselines.clock import MAIN, Phase
 from baselines.job import Job
 from baselines.placement import scores
@@ -46,6 +47,7 @@ def train(
 
 def warm_up(job: Job, system: System, steps: int) -> None:
     """Run the first steps of the first epoch off the clock, and then undo all that they changed."""
+    kernels.warm()
     inputs = epoch_order(len(job.train), job.seed, 0)[: steps * job.batch_size]
     if len(inputs) == 0:
         return
@@ -89,9 +91,8 @@ class Loop:
                 self._skip(run)
             else:
                 self._train(run)
-            placement = self.system.placement
-            self.outcome.hot_rows_share = placement.hot_rows_share
-            self.outcome.hot_inputs_share = placement.hot_inputs_share
+        self.outcome.hot_rows_share = self.system.placement.hot_rows_share
+        self.outcome.hot_inputs_share = self.system.placement.hot_inputs_share
 
     def _skip(self, run: Run) -> None:
         self.outcome.samples_skipped += len(run.inputs)

@@ -30,6 +30,7 @@ class Outcome:
     base_rate: float | None = None  # share of positives in the test split
     hot_rows_share: float | None = None
     hot_inputs_share: float | None = None
+    peak_rss_bytes: int | None = None  # of this process and of those that the system started
     notes: list[str] = field(default_factory=list)
 
 

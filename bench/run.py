@@ -88,7 +88,6 @@ def _run(config: RunConfig, data: PreparedSet, results: Results, run_id: str, pr
     outcome = Outcome(job.clock)
     _reset_peak_rss()
     status, reason, trace = _train(config, data, job, outcome, FileRecorder(results, run_id, progress))
-    peak = _peak_rss_bytes()
     if trace:
         results.write_text(run_id, "error.txt", trace)
     for (lane, phase), spent in sorted(job.clock.phases.items()):
@@ -100,7 +99,7 @@ def _run(config: RunConfig, data: PreparedSet, results: Results, run_id: str, pr
         "reason": reason,
         **{key.removesuffix("_text"): getattr(config, key) for key in CONFIGURED},
         **(_measured(outcome) if job.clock.phases else {"prepare_s": job.clock.prepare_s}),
-        "peak_rss_bytes": peak,
+        "peak_rss_bytes": outcome.peak_rss_bytes,
         "machine": env.machine(),
         "started_at": started_at,
         "notes": "; ".join(dict.fromkeys([*job.notes, *outcome.notes])),
@@ -156,6 +155,7 @@ def _train(
                     window_steps=config.window_steps,
                 )
             finally:
+                outcome.peak_rss_bytes = _peak_rss_bytes()
                 system.placement.close()
     except Diverged as error:
         return "diverged", str(error) or "the loss is no longer a finite number; try a smaller --lr", ""
@@ -234,8 +234,19 @@ def _reset_peak_rss() -> None:
 
 
 def _peak_rss_bytes() -> int | None:
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
+    """Peak memory of this process and of those that a system has started."""
+    import psutil
+
+    pids = ["self", *(str(child.pid) for child in psutil.Process().children(recursive=True))]
+    peaks = [peak for pid in pids if (peak := _peak_of(pid)) is not None]
+    if not peaks:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return sum(peaks)
+
+
+def _peak_of(pid: str) -> int | None:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return None
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), None)

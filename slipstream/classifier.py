@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from baselines.hot_placement import HotPlacement
 from baselines.hotset import count_marked
 from baselines.job import Job
 from baselines.placement import scores
-from baselines.system import Run
+from baselines.system import Kind, Run
 from slipstream.policies import Choice, Kept, load_policy
 from slipstream.sampling import input_changes, search_threshold
 
@@ -27,14 +27,28 @@ class Decision:
     dropped: np.ndarray  # [N] bool
     weights: np.ndarray | None = None  # [N] float32, factors of the losses
 
-    def apply(self, run: Run) -> Iterator[Run]:
-        """The run without the dropped inputs, and these as skipped."""
-        dropped = self.dropped[run.inputs]
-        kept = run.inputs[~dropped]
-        if len(kept):
-            yield Run(kept, run.kind, None if self.weights is None else self.weights[kept])
-        if dropped.any():
-            yield Run(run.inputs[dropped], "skipped")
+    def kept(self, inputs: np.ndarray, kind: Kind) -> Iterator[Run]:
+        """The inputs, none of them dropped, as a run."""
+        if len(inputs):
+            yield Run(inputs, kind, None if self.weights is None else self.weights[inputs])
+
+    def apply(self, runs: Iterable[Run], batch_size: int) -> Iterator[Run]:
+        """The runs without the dropped inputs, and these as skipped.
+
+        What is kept of hot runs is cut into full mini-batches again: what does not fill one waits for the next hot run,
+        and at the end of the epoch is trained as cold inputs are, which any input may be.
+        """
+        waiting = np.empty(0, np.int64)
+        for run in runs:
+            dropped = self.dropped[run.inputs]
+            kept = run.inputs[~dropped]
+            if run.kind == "hot" and dropped.any():
+                kept = np.concatenate([waiting, kept])
+                kept, waiting = np.split(kept, [len(kept) // batch_size * batch_size])
+            yield from self.kept(kept, run.kind)
+            if dropped.any():
+                yield Run(run.inputs[dropped], "skipped")
+        yield from self.kept(waiting, "cold")
 
 
 class InputClassifier:
@@ -61,7 +75,8 @@ class InputClassifier:
         stale_rows = changes < threshold
         self._note(threshold, stale_rows, touched)
         if job.settings["skip.what"] == "updates":
-            self._placement.freeze(torch.from_numpy(stale_rows))
+            with self.phase("classify"):
+                self._placement.freeze(torch.from_numpy(stale_rows))
             return decision
         kept = self._ask_policy(self._stale_inputs(stale_rows, rest), rest)
         decision.dropped[rest] = ~kept.keep
@@ -101,8 +116,9 @@ class InputClassifier:
 
     def _touched(self, watched: np.ndarray) -> np.ndarray:
         """[R] bool: the rows that an input of the window looked up."""
-        touched = np.zeros(self._job.schema.num_rows, bool)
-        with self.phase("classify"):
+        decides = self._job.settings["stale"] == "touched-only"  # otherwise it is only noted
+        with self.phase("classify") if decides else self._job.clock.paused():
+            touched = np.zeros(self._job.schema.num_rows, bool)
             touched[self._job.train.row_ids(watched)] = True
         return touched
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import cast
 
 import numpy as np
@@ -34,22 +35,19 @@ class StaleSkip:
         self._reserve_window(order)
         left = np.ones(len(order), bool)  # [N], the inputs that are still to come
         for run in runs:
-            if run.kind == "cold":
-                left[run.inputs] = False
-                yield run
-            else:
-                decision, run = yield from self._watch(order[left[order]], run)
-                yield from decision.apply(run)
-                break
-        for run in runs:
-            yield from decision.apply(run)
+            if run.kind != "cold":
+                decision, rest = yield from self._watch(order[left[order]], run)
+                yield from decision.apply(chain([rest], runs), self._job.batch_size)
+                return
+            left[run.inputs] = False
+            yield run
 
     def _watch(self, rest: np.ndarray, run: Run) -> Generator[Run, None, tuple[Decision, Run]]:
         """Take both snapshots within the first run of hot inputs; the decision, and what is left of the run.
 
         `rest` are the inputs that are left in the epoch, those of the run among them.
         """
-        with self._classifier.phase("classify"):
+        with self._job.clock.phase("hot_inputs"):  # whatever is dropped, it has to be known what is hot
             hot = np.zeros(len(self._job.train), bool)
             hot[rest] = self._placement.is_hot(rest)
         start, window = self._window(int(hot.sum()))
@@ -73,7 +71,7 @@ class StaleSkip:
     def _reserve_window(self, order: Order) -> None:
         """Have FAE's first run of hot mini-batches hold both snapshots."""
         if isinstance(self._schedule, HotColdSchedule):
-            self._schedule.min_hot_batches = sum(self._window(int(self._placement.is_hot(order).sum())))
+            self._schedule.first_hot_batches = sum(self._window(int(self._placement.is_hot(order).sum())))
 
     def _split(self, run: Run, hot: np.ndarray, hot_batches: int) -> tuple[Run, Run]:
         """The first whole mini-batches that hold `hot_batches` mini-batches' worth of hot inputs, and the others."""

@@ -13,10 +13,11 @@ class SnapshotBlock:
     def __init__(self, placement: HotPlacement) -> None:
         self._placement = placement
         self._before = placement.hot.weights.clone()
+        placement.clock.count(rows_read=len(placement.hot), rows_written=len(placement.hot))
 
     def changes(self) -> np.ndarray:
         """[R] float64: the largest change over a row's width between snapshot A and now (B); infinite for cold rows."""
         moved = (self._placement.hot.weights - self._before).abs().amax(dim=1)
         changes = np.full(len(self._placement.slots), np.inf)
-        changes[self._placement.hot_rows.numpy()] = moved.double().cpu().numpy()
+        changes[self._placement.hot_rows.numpy()] = self._placement.link.to_host(moved.double()).numpy()
         return changes

@@ -42,7 +42,7 @@ OWN_SETTINGS = (
     Setting(key="slipstream.window", default=0.03, low=0.0, high=1.0, help="from A to snapshot B, likewise (p)"),
     Setting(key="slipstream.sample", default=0.001, low=0.0, high=1.0, help="share of hot inputs that T is sought on"),
 )
-# The authors' code ours are wider and closer, since other optimizers move rows further than SGD.
+# The authors' code. Ours are wider and closer, since other optimizers move rows further than SGD.
 PAPER = {"slipstream.t_max": 0.1, "slipstream.tolerance": 0.08}
 SETTINGS = tuple({s.key: s for s in (*OWN_SETTINGS, *fae.SETTINGS, *hotline.SETTINGS)}.values())
 

@@ -7,10 +7,12 @@ over whenever the kind of mini-batch changes (Embedding Replicator), and the Shu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
+from baselines import hotset
 from baselines.fae_profile import SETTINGS as PROFILE_SETTINGS
 from baselines.fae_profile import Profile, profile
 from baselines.hot_placement import HotPlacement
@@ -30,6 +32,11 @@ SETTINGS = (
     ),
 )
 VALIDATION_INPUTS = 10_000  # that the scheduler looks at, at most
+
+
+def check(settings: Mapping[str, Any]) -> None:
+    """UserError for settings that do not fit."""
+    hotset.check(settings)
 
 
 def build(job: Job) -> System:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tempfile
+import zipfile
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -57,15 +59,26 @@ def profile(job: Job) -> Profile:
     What making it took counts as this run's preparation either way, so that it does not matter who ran first.
     """
     path = job.cache_dir / f"fae-{_key(job)}.npz"
-    if path.exists():
-        with np.load(path, allow_pickle=False) as stored:
-            job.notes.append("FAE profile reused")
-            made = Profile(stored["rows"], stored["inputs"], str(stored["rule"]), float(stored["seconds"]))
-    else:
+    made = _read(path)
+    if made is None:
         made = make_profile(job)
-        _store(path, made)
+        try:
+            _store(path, made)
+        except OSError as error:
+            job.notes.append(f"FAE profile not kept: {error.strerror}")
+    else:
+        job.notes.append("FAE profile reused")
     job.clock.prepare_s += made.seconds
     return made
+
+
+def _read(path: Path) -> Profile | None:
+    """The stored profile; None where there is none, or none that can be read, which is made again then."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return Profile(stored["rows"], stored["inputs"], str(stored["rule"]), float(stored["seconds"]))
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
+        return None
 
 
 def make_profile(job: Job) -> Profile:
@@ -186,6 +199,7 @@ def _store(path: Path, made: Profile) -> None:
         try:
             np.savez(file, rows=made.rows, inputs=made.inputs, rule=np.array(made.rule), seconds=made.seconds)
             file.flush()
+            os.fsync(file.fileno())
             Path(file.name).replace(path)
         except BaseException:
             Path(file.name).unlink(missing_ok=True)

@@ -10,7 +10,7 @@ the cold rows are written back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +39,11 @@ SETTINGS = (
     ),
 )
 LANE = "gather"
+
+
+def check(settings: Mapping[str, Any]) -> None:
+    """UserError for settings that do not fit."""
+    hotset.check(settings)
 
 
 def build(job: Job) -> System:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
@@ -40,15 +41,19 @@ def ranked(counts: np.ndarray) -> np.ndarray:
 
 def budget_rows(job: Job, split: Split, inputs: np.ndarray, counts: np.ndarray) -> int:
     """How many rows `layout.hot_bytes` has room for; `auto` looks at the inputs that the counts come from."""
-    setting = str(job.settings[HOT_BYTES.key])
+    setting = job.settings[HOT_BYTES.key]
     row_bytes = job.model.dim * job.dtype.itemsize
     if setting == "auto":
         return min(rows_for_share(split, inputs, counts, AUTO_SHARE), AUTO_BYTES // row_bytes)
-    if not setting.isdigit() or int(setting) < row_bytes:
-        raise UserError(
-            f"{HOT_BYTES.key} takes auto or a number of bytes of at least one row ({row_bytes}), got {setting}."
-        )
+    check(job.settings)
     return int(setting) // row_bytes
+
+
+def check(settings: Mapping[str, Any]) -> None:
+    """UserError where `layout.hot_bytes` is neither auto nor a number of bytes."""
+    setting = settings[HOT_BYTES.key]
+    if setting != "auto" and not (setting.isascii() and setting.isdigit() and int(setting) > 0):
+        raise UserError(f"{HOT_BYTES.key} takes auto or a number of bytes, got '{setting}'.")
 
 
 def rows_for_share(split: Split, inputs: np.ndarray, counts: np.ndarray, share: float) -> int:

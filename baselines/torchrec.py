@@ -132,7 +132,7 @@ def import_torchrec() -> ModuleType:
     try:
         import torchrec
         import torchrec.modules.fused_embedding_modules
-    except (ImportError, OSError, RuntimeError, AttributeError) as error:  # RuntimeError: an operator is missing
+    except (Exception, SystemExit) as error:  # whatever a broken installation raises when it is imported
         found = ", ".join(f"{name} {_version(name)}" for name in ("torchrec", "fbgemm-gpu-cpu", "fbgemm-gpu", "torch"))
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(f"system torchrec needs {NEEDED}; found: {found} ({reason}).") from error

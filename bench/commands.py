@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from bench.config import CHECKED, FLAGS, PRESETS, check_names, parse_settings, read_file, resolve
+from bench.config import CHECKED, FLAGS, PRESETS, RunConfig, blaming, parse_settings, resolve
+from bench.given import distinct, gather, whole, words
 from bench.progress import Progress
 from datasets.errors import UserError, unknown
 
@@ -19,8 +20,31 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 Command = Callable[..., Any]
 
 
+class Filled(click.ParamType):
+    """A value that is not empty, as a script gives for a variable that it forgot to set."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value itself."""
+        if not str(value).strip():
+            self.fail("it is empty; give a value or leave the option out.", param, ctx)
+        return value
+
+
+def option(*names: str, **how: Any) -> Callable[[Command], Command]:
+    """A click option with a value, which may not be empty."""
+    return click.option(*names, type=Filled(), **how)
+
+
 class Group(click.Group):
-    """A group that answers an unknown command with the nearest one."""
+    """A group that shows its commands' sentences in full, and answers an unknown command with the nearest one."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands with their first sentences, wrapped and not cut."""
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, found.get_short_help_str(1000)) for name, found in commands.items() if found])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -38,16 +62,16 @@ def run_options(leave_out: Sequence[str] = ()) -> Callable[[Command], Command]:
         command = click.option("--dry-run", is_flag=True, help="Show what would be run, and run nothing.")(command)
         command = click.option("--force", is_flag=True, help="Run again what is done already.")(command)
         command = out_option(command)
-        command = click.option("--preset", default=None, metavar="|".join(PRESETS), help="Whose constants.")(command)
-        command = click.option("--config", metavar="FILE.toml", help="File with the same keys; flags win.")(command)
-        command = click.option(
+        command = option("--preset", default=None, metavar="|".join(PRESETS), help="Whose constants.")(command)
+        command = option("--config", metavar="FILE.toml", help="File with the same keys; flags win.")(command)
+        command = option(
             "--set", "sets", multiple=True, metavar="KEY=VALUE", help="A setting of the system; can be repeated."
         )(command)
         for item in reversed(CHECKED):
             if item.key in FLAGS and item.key not in leave_out:
                 kind = {int: "N", float: "X", str: "NAME"}[type(item.default)]
                 metavar = "|".join(item.choices) or kind
-                command = click.option(f"--{item.key}", default=None, metavar=metavar, help=item.help)(command)
+                command = option(f"--{item.key}", default=None, metavar=metavar, help=item.help)(command)
         return command
 
     return add
@@ -55,17 +79,7 @@ def run_options(leave_out: Sequence[str] = ()) -> Callable[[Command], Command]:
 
 def out_option(command: Command) -> Command:
     """The folder of results."""
-    return click.option("--out", default=OUT, metavar="DIR", show_default=True, help="Folder of results.")(command)
-
-
-def gather(flags: dict[str, Any], config: str | None, preset: str | None) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Options and settings of the file overlaid with those of the command line, and the preset."""
-    given, settings = read_file(Path(config)) if config else ({}, {})
-    sets = parse_settings(flags.pop("sets"))
-    given |= {key.replace("_", "-"): value for key, value in flags.items() if value is not None}
-    chosen = preset or str(given.pop("preset", "default"))
-    given.pop("preset", None)
-    return given, settings | sets, chosen
+    return option("--out", default=OUT, metavar="DIR", show_default=True, help="Folder of results.")(command)
 
 
 @click.group(cls=Group, context_settings=CONTEXT, no_args_is_help=True)
@@ -76,75 +90,75 @@ def cli() -> None:
 
 @cli.command()
 @run_options()
-def run(out: str, force: bool, dry_run: bool, config: str | None, preset: str | None, **flags: Any) -> int:
+def run(out: str, force: bool, dry_run: bool, config: str | None, **flags: Any) -> int:
     """Train one system once and add its row to DIR/runs.csv."""
-    given, settings, chosen = gather(flags, config, preset)
-    if "system" not in given:
+    given, preset = gather(flags, config)
+    options = given.options
+    if "system" not in options:
         raise UserError("name a system with --system; `slipbench list systems` shows them.")
-    resolved = resolve(given, settings, chosen)
+    resolved = given.resolved(lambda settings: resolve(options, settings, preset))
     if dry_run:
         click.echo(resolved.to_toml(), nl=False)
         return 0
     from bench.run import run_cell, sentence
 
     row = run_cell(resolved, Path(out), Progress(), force=force)
-    if row["status"] == "skipped":  # the system cannot run here, which only the user can change
-        raise UserError(row["reason"])
+    if row["status"] == "skipped":  # the system cannot run here, which only the user can change; it has been said
+        return 2
     click.echo(f"{row['run_id']}: {sentence(row)}")
     click.echo(f"its row is in {Path(out) / 'runs.csv'}")
     return 0 if row["status"] == "done" else 1
 
 
 @cli.command()
-@click.option("--systems", metavar="A,B", help="NAME[:KEY=VALUE]... each. Default: all, and Slipstream's controls.")
-@click.option("--datasets", metavar="A,B", help="Data sets. Default: synthetic.")
-@click.option("--seeds", metavar="0,1,2", help="Seeds; intervals need several. Default: 0,1,2.")
-@click.option("--repeats", metavar="N", help="Runs with the same seed, for the time alone. Default: 1.")
-@click.option("--baseline", metavar="NAME", help="What ratios refer to. Default: dlrm.")
+@option("--systems", metavar="A,B", help="NAME[:KEY=VALUE]... each. Default: all, and Slipstream's controls.")
+@option("--datasets", metavar="A,B", help="Data sets. Default: synthetic.")
+@option("--seeds", metavar="0,1,2", help="Seeds; intervals need several. Default: 0,1,2.")
+@option("--repeats", metavar="N", help="Runs with the same seed, for the time alone. Default: 1.")
+@option("--baseline", metavar="NAME", help="What ratios refer to. Default: dlrm.")
 @run_options(leave_out=PER_CELL)
-def compare(out: str, force: bool, dry_run: bool, config: str | None, preset: str | None, **flags: Any) -> int:
+def compare(out: str, force: bool, dry_run: bool, config: str | None, **flags: Any) -> int:
     """Run several systems interleaved, and print the table of speed-ups.
 
     The same command goes on where it was interrupted: what is done is not run again.
     """
-    given, settings, chosen = gather(flags, config, preset)
-    check_names(given, COMPARISON)
+    given, preset = gather(flags, config, COMPARISON)
+    options = given.options
     from bench import compare as comparison
 
-    specs = words(given.pop("systems", comparison.DEFAULT_SYSTEMS))
-    datasets = words(given.pop("datasets", given.pop("dataset", "synthetic")))
-    seeds = [whole("seeds", word) for word in words(given.pop("seeds", given.pop("seed", "0,1,2")))]
-    repeats = whole("repeats", given.pop("repeats", 1), low=1)
-    baseline = given.pop("baseline", None)
-    given.pop("system", None)
-    entries = comparison.parse_systems(specs)
-    label = comparison.check_baseline(entries, baseline)
-    cells = comparison.plan(entries, datasets, seeds, repeats, comparison.Options(given, settings, chosen))
+    with blaming(given.source("systems")):
+        entries = comparison.parse_systems(words(options.get("systems", comparison.DEFAULT_SYSTEMS)))
+    with blaming(given.source("datasets", "dataset")):
+        datasets = distinct("datasets", words(options.get("datasets", options.get("dataset", "synthetic"))))
+        for dataset in datasets:
+            RunConfig(dataset=dataset)
+    with blaming(given.source("seeds", "seed")):
+        numbers = words(options.get("seeds", options.get("seed", "0,1,2")))
+        seeds = distinct("seeds", [whole("seeds", number) for number in numbers])
+        for seed in seeds:
+            RunConfig(seed=seed)
+    with blaming(given.source("repeats")):
+        repeats = whole("repeats", options.get("repeats", 1), low=1)
+    with blaming(given.source("baseline")):
+        label = comparison.check_baseline(entries, options.get("baseline"))
+    shared = {key: value for key, value in options.items() if key not in (*COMPARISON, *PER_CELL)}
+    cells = given.resolved(
+        lambda settings: comparison.plan(
+            entries, datasets, seeds, repeats, comparison.Options(shared, settings, preset)
+        )
+    )
     progress = Progress()
     if dry_run:
         click.echo(comparison.describe_plan(cells, Path(out), progress.say))
         return 0
     text, status = comparison.compare(cells, Path(out), progress, label, force)
     click.echo(text)
-    click.echo(f"tables: {Path(out) / 'compare.md'} and compare.csv; figures: {Path(out) / 'figures'}")
+    click.echo(f"tables: {Path(out) / 'compare.md'} and compare.csv")
+    from bench.plot import plot as draw
+
+    for path in draw(Path(out)):
+        progress.say(f"figure: {path}")
     return status
-
-
-def words(given: Any) -> list[str]:
-    """A list written with commas, or a list."""
-    parts = given.split(",") if isinstance(given, str) else given if isinstance(given, list | tuple) else [given]
-    return [str(part).strip() for part in parts if str(part).strip()]
-
-
-def whole(name: str, given: Any, low: int = 0) -> int:
-    """A whole number of at least `low`."""
-    try:
-        number = int(str(given))
-    except ValueError:
-        raise UserError(f"{name} takes whole numbers, got '{given}'.") from None
-    if number < low:
-        raise UserError(f"{name} must be at least {low}, got {number}.")
-    return number
 
 
 @cli.command()
@@ -153,7 +167,10 @@ def plot(out: str) -> int:
     """Draw the figures of a folder of results from its CSVs."""
     from bench.plot import plot as draw
 
-    for path in draw(Path(out)):
+    paths = draw(Path(out))
+    if not paths:
+        raise UserError(f"there is nothing to draw in {out}: no run in it is done.")
+    for path in paths:
         click.echo(path)
     return 0
 
@@ -165,8 +182,8 @@ def data() -> None:
 
 @data.command()
 @click.argument("name")
-@click.option("--source", "sources", multiple=True, metavar="PATH", help="A raw file or folder; can be repeated.")
-@click.option("--option", "--set", "options", multiple=True, metavar="KEY=VALUE", help="An option; can be repeated.")
+@option("--source", "sources", multiple=True, metavar="PATH", help="A raw file or folder; can be repeated.")
+@option("--option", "--set", "options", multiple=True, metavar="KEY=VALUE", help="An option; can be repeated.")
 @click.argument("more", nargs=-1, metavar="[PATH]...")
 def prepare(name: str, sources: tuple[str, ...], options: tuple[str, ...], more: tuple[str, ...]) -> int:
     """Turn raw files into a prepared set: slipbench data prepare NAME --source PATH..."""

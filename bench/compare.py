@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ from baselines.registry import load_system, system_names
 from bench import table
 from bench.config import RunConfig, code_version, parse_settings, resolve
 from bench.progress import Progress, duration
-from bench.results import RUNS, Results, read, read_rows
+from bench.results import CELLS, RUNS, Results, read, read_rows, write_whole
 from bench.run import on_device, run_cell
 from bench.summary import summarise, summarise_policies
 from datasets.errors import UserError, unknown
@@ -31,7 +30,6 @@ DEFAULT_SYSTEMS = (
     *(f"slipstream:{policy}".rstrip(":") for policy in POLICIES),
     *(f"slipstream:slipstream.layout=hotline:{policy}".rstrip(":") for policy in HOTLINE_POLICIES),
 )
-CELLS = ("label", "pair", *RUNS)  # columns of cells.csv: which runs the last comparison in a folder is made of
 FAILED = ("failed", "diverged", "interrupted", "missing")
 
 
@@ -110,14 +108,14 @@ def plan(
     return cells
 
 
-def check_baseline(entries: Sequence[Entry], baseline: str | None) -> str:
+def check_baseline(entries: Sequence[Entry], baseline: Any) -> str:
     """The label of the baseline: the one that is asked for, or dlrm, or the first."""
     labels = [entry.label for entry in entries]
     if baseline is None:
         return "dlrm" if "dlrm" in labels else labels[0]
     if baseline not in labels:
-        raise unknown("baseline (it has to be among the systems)", baseline, labels)
-    return baseline
+        raise unknown("baseline (it has to be among the systems)", str(baseline), labels)
+    return str(baseline)
 
 
 def hashes(cells: Sequence[Cell], report: Callable[[str], None], make: bool = True) -> list[str]:
@@ -133,14 +131,14 @@ def hashes(cells: Sequence[Cell], report: Callable[[str], None], make: bool = Tr
 
 def finished_hashes(out: Path) -> set[str]:
     """Hashes of the configurations that are done with this code."""
-    rows = read_rows(out / "runs.csv")
+    rows = read_rows(out / "runs.csv", RUNS)
     return {row["config_hash"] for row in rows if row["status"] == "done" and row["code_version"] == code_version()}
 
 
 def compare(
     cells: Sequence[Cell], out: Path, progress: Progress, baseline: str, force: bool = False
 ) -> tuple[str, int]:
-    """Run what is not done yet; write cells.csv, compare.csv, compare_policies.csv, compare.md and the figures.
+    """Run what is not done yet; write cells.csv, compare.csv, compare_policies.csv and compare.md.
 
     Returns the printed table and the exit status: 1 where a run failed, diverged or was interrupted.
     """
@@ -148,12 +146,7 @@ def compare(
     digests = hashes(cells, progress.say)
     _run_all(cells, digests, out, progress, force)
     rows = collect(cells, digests, out)
-    text = write_tables(rows, out, baseline)
-    from bench.plot import plot
-
-    for path in plot(out):
-        progress.say(f"figure: {path}")
-    return text, int(rows["status"].isin(FAILED).any())
+    return write_tables(rows, out, baseline), int(rows["status"].isin(FAILED).any())
 
 
 def _run_all(cells: Sequence[Cell], digests: Sequence[str], out: Path, progress: Progress, force: bool) -> None:
@@ -192,23 +185,12 @@ def write_tables(rows: pd.DataFrame, out: Path, baseline: str) -> str:
     """Write the comparison's files and return its text."""
     summary, policies = summarise(rows, baseline), summarise_policies(rows)
     built, lines = table.tables(summary, policies), table.notes(rows, summary)
-    write_whole(out / "cells.csv", rows.to_csv(index=False))
-    write_whole(out / "compare.csv", summary.to_csv(index=False))
+    texts = {"cells.csv": rows.to_csv(index=False), "compare.csv": summary.to_csv(index=False)}
     if len(policies):
-        write_whole(out / "compare_policies.csv", policies.to_csv(index=False))
-    write_whole(out / "compare.md", table.as_markdown(built, lines))
+        texts["compare_policies.csv"] = policies.to_csv(index=False)
+    for name, text in {**texts, "compare.md": table.as_markdown(built, lines)}.items():
+        write_whole(out / name, lambda path, text=text: path.write_text(text))  # type: ignore[misc]
     return table.as_text(built, lines)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file by its new content, all or nothing."""
-    try:
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            file.write(text)
-        Path(file.name).chmod(0o644)
-        Path(file.name).replace(path)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}.") from None
 
 
 def describe_plan(cells: Sequence[Cell], out: Path, report: Callable[[str], None]) -> str:

@@ -6,7 +6,8 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -22,7 +23,7 @@ from datasets.registry import dataset_names, load_dataset
 from datasets.settings import Setting
 from datasets.settings import resolve as resolve_settings
 
-OPTIMIZERS = ("sgd", "rowwise-adagrad", "adagrad")
+OPTIMIZERS = ("sgd", "rowwise-adagrad", "adagrad")  # of baselines.optimizer, which is slow to import
 LEARNING_RATES = {"sgd": 0.1, "rowwise-adagrad": 0.02, "adagrad": 0.02}  # where a data set names none
 PRESETS = ("default", "paper")
 PACKAGES = ("bench", "baselines", "slipstream", "datasets")
@@ -132,7 +133,7 @@ def _defaults(system: ModuleType, dataset: ModuleType, preset: str) -> dict[str,
     return {**merged, "lr": rates, "settings": settings}
 
 
-def check_names(given: Mapping[str, Any], also: tuple[str, ...] = ()) -> None:
+def check_names(given: Iterable[str], also: Sequence[str] = ()) -> None:
     """UserError for a key that is no field of `RunConfig` (nor among `also`)."""
     known = [item.key for item in CHECKED] + list(also)
     for key in given:
@@ -159,6 +160,8 @@ def resolve(given: Mapping[str, Any], settings: Mapping[str, Any], preset: str =
     merged["settings"] = resolve_settings(
         system.SETTINGS, _known(system, defaults["settings"]) | dict(settings), f"system '{first.system}'"
     )
+    if check := getattr(system, "check", None):
+        check(merged["settings"])
     config = RunConfig(**merged)
     check_model(config.model)
     return config
@@ -183,8 +186,20 @@ def parse_settings(words: tuple[str, ...] | list[str]) -> dict[str, str]:
     return parsed
 
 
-def read_file(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options and the settings of a configuration file. Nested tables under `[set]` are joined by dots."""
+@contextmanager
+def blaming(path: object) -> Iterator[None]:
+    """A UserError inside is a mistake in this file, which its sentence names; in none, if that is None."""
+    try:
+        yield
+    except UserError as error:
+        raise error if path is None else UserError(f"{path}: {error}") from None
+
+
+def read_file(path: Path, also: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options and the settings of a configuration file. Nested tables under `[set]` are joined by dots.
+
+    UserError for an option that is no field of `RunConfig` (nor among `also`), or whose value does not fit.
+    """
     try:
         content = tomllib.loads(path.read_text())
     except OSError as error:
@@ -194,7 +209,14 @@ def read_file(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     settings = content.pop("set", {})
     if not isinstance(settings, dict):
         raise UserError(f'{path}: `set` is a table of settings, such as [set] with skip = "random" below it.')
-    return {key.replace("_", "-"): value for key, value in content.items()}, flatten(settings)
+    given = {key.replace("_", "-"): value for key, value in content.items()}
+    with blaming(path):
+        check_names(given, also)
+        for key in content:
+            if "_" in key and key.replace("_", "-") in content:
+                raise UserError(f"{key} and {key.replace('_', '-')} are the same option; leave one out.")
+        RunConfig(**{item.key.replace("-", "_"): given[item.key] for item in CHECKED if item.key in given})
+    return given, flatten(settings)
 
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

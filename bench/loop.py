@@ -19,6 +19,7 @@ from datasets.loader import Batch, batches, epoch_order
 from datasets.store import Split
 
 DATA_WAIT = "data_wait"
+ADVICE = "try a lower --lr."
 
 
 def train(
@@ -151,7 +152,7 @@ class Loop:
             self.recorder.progress(self.outcome.samples_seen, self._samples_total, self.clock.train_s, mean)
         if not math.isfinite(mean):
             last = self.outcome.steps
-            raise Diverged(f"the loss is {mean} between steps {self._first_step} and {last}; try a lower --lr.")
+            raise Diverged(f"the loss is {mean} between steps {self._first_step} and {last}; {ADVICE}")
         self._open_window()
 
     def _data_wait_s(self) -> float:
@@ -170,6 +171,8 @@ class Loop:
     def _evaluate(self) -> None:
         outcome, labels = self.outcome, np.asarray(self.test.labels)
         logits = scores(self.system.placement, self.test)
+        if not np.isfinite(logits).all():
+            raise Diverged(f"the model's scores are not finite after {outcome.samples_seen:,} samples; {ADVICE}")
         outcome.auc_last = metrics.auc(logits, labels)
         outcome.logloss_last = metrics.log_loss(logits, labels) if len(labels) else None
         outcome.accuracy_last = metrics.accuracy(logits, labels) if len(labels) else None

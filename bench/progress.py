@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TextIO
 
 LIVE_S, PLAIN_S = 0.1, 10.0  # seconds between two lines
@@ -64,10 +65,13 @@ class Progress:
 
     def say(self, text: str) -> None:
         """A line that stays."""
-        self.stream.write(("\r\x1b[K" if self.live else "") + text + "\n")
-        self.stream.flush()
+        self._write(("\r\x1b[K" if self.live else "") + text + "\n")
 
     def _rewrite(self, text: str) -> None:
         width = shutil.get_terminal_size().columns - 1
-        self.stream.write("\r\x1b[K" + text[:width])
-        self.stream.flush()
+        self._write("\r\x1b[K" + text[:width])
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):  # a terminal that was closed ends no run
+            self.stream.write(text)
+            self.stream.flush()

@@ -7,7 +7,7 @@ import fcntl
 import io
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,8 @@ COLUMNS = {
     "phases": ("run_id", "lane", "phase", "seconds", "calls", "rows", "bytes", "flops"),
     "steps": ("run_id", "first_step", "steps", "samples", "loss", "seconds", "data_wait_s"),
 }
+CELLS = ("label", "pair", *RUNS)  # columns of cells.csv: which runs the last comparison in a folder is made of
+DERIVED = ("cells.csv", "compare.csv", "compare_policies.csv", "compare.md", "figures")  # replaced by each comparison
 _TEXT = """
 run_id status reason system settings dataset model optimizer precision device config_hash code_version machine
 started_at notes lane phase
@@ -59,6 +61,10 @@ class Results:
 
     def __init__(self, out: Path) -> None:
         self.out = out
+        if not (out / "runs.csv").exists():
+            for name in DERIVED:
+                if (out / name).exists():
+                    raise UserError(f"{out / name} is not one of slipbench's results; name another folder with --out.")
         try:
             (out / "runs").mkdir(parents=True, exist_ok=True)
             for table in COLUMNS:
@@ -95,10 +101,6 @@ class Results:
         except OSError as error:
             raise self._unwritable(error) from None
 
-    def read(self, table: str) -> pd.DataFrame:
-        """Every whole row of a table."""
-        return read(self.out, table)
-
     def _append(self, table: str, data: bytes) -> None:
         path = self.out / f"{table}.csv"
         header = _line(COLUMNS[table])
@@ -107,8 +109,7 @@ class Results:
             fcntl.flock(descriptor, fcntl.LOCK_EX)  # released with the descriptor, and by the system after a kill
             size = os.fstat(descriptor).st_size
             start = os.pread(descriptor, len(header), 0)
-            if not header.startswith(start) or (size > len(header) and start != header):
-                raise UserError(f"{path} has other columns than this version writes; name another folder with --out.")
+            _check_header(path, header, start)
             if size < len(header):  # new, or killed while the header was written
                 data = header[size:] + data
             elif os.pread(descriptor, 1, size - 1) != b"\n":
@@ -122,18 +123,37 @@ class Results:
         return UserError(f"cannot write results to {self.out}: {error.strerror}; free space or name another --out.")
 
 
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """Every whole row of a CSV file, as text. A torn row is left out."""
+def _check_header(path: Path, header: bytes, start: bytes) -> None:
+    """UserError where a file does not start with the header, or with a part of it if it is no longer than that."""
+    if start != header and not (header.startswith(start) and len(start) < len(header)):
+        raise UserError(f"{path} has other columns than this version writes; name another folder with --out.")
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Replace a file by what `write` puts into the path that it is given, all or nothing."""
+    beside = path.with_name(f".{secrets.token_hex(4)}-{path.name}")
     try:
-        text = path.read_bytes().decode(errors="replace")
+        write(beside)
+        beside.replace(path)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}.") from None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read_rows(path: Path, columns: Sequence[str] = ()) -> list[dict[str, str]]:
+    """Every whole row of a CSV file, as text. A torn row is left out. UserError for other columns than those named."""
+    try:
+        data = path.read_bytes()
     except FileNotFoundError:
         return []
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}.") from None
-    lines = text.split("\n")[:-1]  # what follows the last line break is torn
-    if not lines:
-        return []
-    columns = next(csv.reader(lines[:1]))
+    if columns:
+        header = _line(list(columns))
+        _check_header(path, header, data[: len(header)])
+    lines = data.decode(errors="replace").split("\n")[:-1]  # what follows the last line break is torn
+    columns = columns or next(csv.reader(lines[:1]), [])
     rows = []
     for line in lines[1:]:
         try:
@@ -150,7 +170,7 @@ def read(out: Path, table: str) -> pd.DataFrame:
     import pandas as pd
 
     path = out / f"{table}.csv"
-    frame = pd.DataFrame(read_rows(path), columns=list(COLUMNS[table]), dtype=object)
+    frame = pd.DataFrame(read_rows(path, COLUMNS[table]), columns=list(COLUMNS[table]), dtype=object)
     for column in COLUMNS[table]:
         if column not in TEXT:
             frame[column] = pd.to_numeric(frame[column].replace("", None), errors="coerce")
@@ -159,6 +179,6 @@ def read(out: Path, table: str) -> pd.DataFrame:
 
 def finished(out: Path, config_hash: str, code_version: str) -> dict[str, str] | None:
     """The last row of this configuration and code that is done, if there is one."""
-    rows = read_rows(out / "runs.csv")
+    rows = read_rows(out / "runs.csv", RUNS)
     same = [row for row in rows if row["config_hash"] == config_hash and row["code_version"] == code_version]
     return next((row for row in reversed(same) if row["status"] == "done"), None)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import resource
-import signal
-import threading
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from baselines.registry import load_system
-from bench import env
+from bench import env, interrupts
 from bench.config import RunConfig, code_version
 from bench.progress import Progress
 from bench.results import Results, finished
@@ -29,10 +25,15 @@ if TYPE_CHECKING:
 
 NEVER_COUNTED_IS_ZERO = ("row_updates_skipped", "link_to_device_bytes", "link_to_host_bytes", "net_bytes")
 COUNTED = ("rows_read", "rows_written", "dense_flops")  # a run without any has not measured them
-MEASURED = """steps samples_seen samples_trained samples_skipped eval_s auc_last auc_best best_at_samples logloss_last
-accuracy_last base_rate hot_rows_share hot_inputs_share""".split()  # noqa: SIM905
-CONFIGURED = """system settings_text dataset model optimizer lr batch_size precision device threads seed repeat
-epochs""".split()  # noqa: SIM905
+MEASURED = (
+    *("steps", "samples_seen", "samples_trained", "samples_skipped", "eval_s"),
+    *("auc_last", "auc_best", "best_at_samples", "logloss_last", "accuracy_last", "base_rate"),
+    *("hot_rows_share", "hot_inputs_share"),
+)
+CONFIGURED = (
+    *("system", "settings_text", "dataset", "model", "optimizer", "lr", "batch_size", "precision"),
+    *("device", "threads", "seed", "repeat", "epochs"),
+)
 
 
 def on_device(config: RunConfig) -> RunConfig:
@@ -56,13 +57,14 @@ def run_cell(config: RunConfig, out: Path, progress: Progress, title: str = "", 
     if not force and (row := finished(out, digest, code)):
         progress.say(f"{title}: done before (run {row['run_id']}); --force runs it again")
         return dict(row)
-    run_id = results.new_run(f"{config.system}-{config.dataset}-s{config.seed}")
-    progress.start(title)
-    row = {"run_id": run_id, "config_hash": digest, "code_version": code} | _run(
-        config, data, results, run_id, progress
-    )
-    results.append("runs", row)
-    progress.say(f"{title}: {sentence(row)}")
+    with interrupts.held():  # from here on there is a run, and so there has to be a row
+        run_id = results.new_run(f"{config.system}-{config.dataset}-s{config.seed}")
+        progress.start(title)
+        row = {"run_id": run_id, "config_hash": digest, "code_version": code} | _run(
+            config, data, results, run_id, progress
+        )
+        results.append("runs", row)
+        progress.say(f"{title}: {sentence(row)}")
     return row
 
 
@@ -141,9 +143,9 @@ def _train(
 
     system = None
     try:
-        with interruptible():
-            system = load_system(config.system).build(job)
-            try:
+        try:
+            with interrupts.allowed():
+                system = load_system(config.system).build(job)
                 train(
                     job,
                     system,
@@ -154,7 +156,8 @@ def _train(
                     warmup_steps=config.warmup_steps,
                     window_steps=config.window_steps,
                 )
-            finally:
+        finally:
+            if system:
                 outcome.peak_rss_bytes = _peak_rss_bytes()
                 system.placement.close()
     except Diverged as error:
@@ -206,24 +209,6 @@ class FileRecorder:
     def progress(self, samples_seen: int, samples_total: int, train_s: float, loss: float) -> None:
         """Shown to whoever watches."""
         self.meter.update(samples_seen, samples_total, train_s, loss)
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """SIGTERM and SIGINT both raise KeyboardInterrupt inside, so that the run's row is written either way."""
-    if threading.current_thread() is not threading.main_thread():  # only there may handlers be set
-        yield
-        return
-
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _reset_peak_rss() -> None:

@@ -65,13 +65,6 @@ def paired_ratio(pairs: Sequence[tuple[float, float]], confidence: float = 0.95)
     return Estimate(math.exp(logs.value), math.exp(logs.low), math.exp(logs.high), logs.n)
 
 
-def geometric_mean(values: Sequence[float]) -> float:
-    """The n-th root of the product of positive numbers (Fleming and Wallace 1986). ValueError for none."""
-    if not values:
-        raise ValueError("the geometric mean of no values")
-    return math.exp(math.fsum(math.log(value) for value in values) / len(values))
-
-
 NO_DIFFERENCE = "no significant difference"
 NO_INTERVAL = "too few pairs"
 

@@ -161,9 +161,10 @@ def _ends(summary: pd.DataFrame) -> list[str]:
     """One line for each system with runs that did not end well."""
     total = sum(summary[f"num_{status}"] for status in STATUSES)
     ended = summary[summary["num_done"] < total]
+    reasons = [str(reason or "not run yet").rstrip(".") for reason in ended["reason"]]
     return [
-        f"{row['label']} on {row['dataset']}: {statuses(row)}; {row['reason'] or 'not run yet'}. In no mean."
-        for _, row in ended.iterrows()
+        f"{row['label']} on {row['dataset']}: {statuses(row)}; {reason}. In no mean."
+        for reason, (_, row) in zip(reasons, ended.iterrows(), strict=True)
     ]
 
 

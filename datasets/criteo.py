@@ -6,6 +6,7 @@ then read for the vocabularies, then read again and written; memory grows with t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from datasets.errors import UserError
+from datasets.errors import UserError, printable
 from datasets.schema import Schema, Table
 from datasets.settings import Setting
 from datasets.writer import StoreWriter
@@ -49,6 +50,8 @@ UNLABELLED = len(COLUMNS) - 1  # columns of the challenge's test.txt
 READ_BYTES = 1 << 24
 HEX_DIGITS = 8
 ID_BITS = 32
+GZIP = b"\x1f\x8b"
+WRONG_WIDTH = re.compile(r"Row #(\d+): Expected \d+ columns, got (\d+)")  # Arrow's words
 MISSING = 1 << ID_BITS  # the key of a missing id, beyond every real one
 NOT_A_DIGIT = 255
 LABEL_PATTERN, DENSE_PATTERN, HEX_PATTERN = r"\A[01]\z", r"\A-?[0-9]{1,18}\z", r"\A[0-9a-fA-F]{1,8}\z"
@@ -68,6 +71,9 @@ for _value, _digit in enumerate("0123456789abcdef"):
 
 def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, Any], report: Report) -> None:
     """Reads the files in the given order, first for vocabularies, then for the inputs."""
+    for path in sources:
+        if not path.is_file():
+            raise UserError(f"--source {path} is a folder; criteo-kaggle takes the challenge's train.txt itself.")
     lines = sum(count_lines(path) for path in sources)
     if not lines:
         raise UserError(
@@ -89,6 +95,8 @@ def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, An
                 writer.append(split, dense[part], ids[part], labels[part])
         first += len(labels)
         report(f"criteo-kaggle: {first:,} of {lines:,} lines written")
+    if first != lines:
+        raise UserError(f"{', '.join(map(str, sources))}: {lines:,} lines counted, but {first:,} read; did it change?")
     for path in sources:
         writer.add_source(path)
 
@@ -129,35 +137,42 @@ def inputs(sources: Sequence[Path]) -> Iterator[Columns]:
 
 def blocks(path: Path) -> Iterator[tuple[pa.RecordBatch, int]]:
     """(40 columns of text, null where empty; number of the first line, from 1). UserError for a line of other width."""
-    wrong: list[pacsv.InvalidRow] = []
-
-    def refuse(row: pacsv.InvalidRow) -> str:
-        wrong.append(row)
-        return "error"
-
     first = 1
     try:
-        with pacsv.open_csv(
-            path,
-            # one thread, for only then does Arrow know the number of a bad line
-            read_options=pacsv.ReadOptions(column_names=COLUMNS, block_size=READ_BYTES, use_threads=False),
-            parse_options=pacsv.ParseOptions(
-                delimiter="\t", quote_char=False, ignore_empty_lines=False, invalid_row_handler=refuse
-            ),
-            convert_options=pacsv.ConvertOptions(
-                column_types=dict.fromkeys(COLUMNS, pa.string()),
-                null_values=[""],
-                strings_can_be_null=True,
-                check_utf8=False,  # the parser below says which line is wrong; Arrow would not
-            ),
-        ) as reader:
+        with (
+            _stream(path) as stream,
+            pacsv.open_csv(
+                stream,
+                # one thread, for only then does Arrow know the number of a bad line
+                read_options=pacsv.ReadOptions(column_names=COLUMNS, block_size=READ_BYTES, use_threads=False),
+                parse_options=pacsv.ParseOptions(delimiter="\t", quote_char=False, ignore_empty_lines=False),
+                convert_options=pacsv.ConvertOptions(
+                    column_types=dict.fromkeys(COLUMNS, pa.string()),
+                    null_values=[""],
+                    strings_can_be_null=True,
+                    check_utf8=False,  # the parser below says which line is wrong; Arrow would not
+                ),
+            ) as reader,
+        ):
             for block in reader:
                 yield block, first
                 first += len(block)
     except (pa.ArrowException, OSError) as error:
+        wrong = WRONG_WIDTH.search(str(error))  # an `invalid_row_handler` is not called for a line that is no text
         if wrong:
-            raise _wrong_width(path, wrong[0].number or first, wrong[0].actual_columns) from None
-        raise UserError(f"{path}, after line {first - 1}: cannot be read ({error}); is the file whole?") from error
+            raise _wrong_width(path, int(wrong[1]), int(wrong[2])) from None
+        raise _unreadable(path, error, f", after line {first - 1}") from error
+
+
+def _stream(path: Path) -> pa.NativeFile:
+    """The bytes of a file, decompressed; gzip is known by its first bytes, the others by the name's ending."""
+    with path.open("rb") as file:
+        zipped = file.read(len(GZIP)) == GZIP
+    return pa.input_stream(str(path), compression="gzip" if zipped else "detect")
+
+
+def _unreadable(path: Path, error: Exception, where: str = "") -> UserError:
+    return UserError(f"{path}{where}: cannot be read ({printable(str(error), 200)}); is the file whole?")
 
 
 def _wrong_width(path: Path, line: int, columns: int) -> UserError:
@@ -169,15 +184,19 @@ def _wrong_width(path: Path, line: int, columns: int) -> UserError:
 
 
 def count_lines(path: Path) -> int:
-    """Lines of a plain or gzipped file; the last one need not end."""
-    lines, last = 0, b"\n"
+    """Lines of a plain or compressed file; the last one need not end."""
+    lines, lone, last = 0, 0, b"\n"
     try:
-        with pa.input_stream(str(path)) as stream:  # decompresses by the name's ending
+        with _stream(path) as stream:
             while piece := stream.read(READ_BYTES):
                 lines += piece.count(b"\n")
+                if b"\r" in piece or last == b"\r":
+                    lone += piece.count(b"\r") - (last + piece).count(b"\r\n")
                 last = piece[-1:]
     except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path}: cannot be read ({error}); is the file whole?") from error
+        raise _unreadable(path, error) from error
+    if lone:  # Arrow would end a line there
+        raise UserError(f"{path}: {lone:,} carriage returns without a line feed; lines end with \\n or \\r\\n.")
     return lines + (last != b"\n")
 
 
@@ -215,5 +234,5 @@ def _refuse_bad(good: pa.BooleanArray, column: pa.StringArray, name: str, path: 
     if len(bad):
         at = int(bad[0])
         found = column.view(pa.binary())[at].as_py()
-        shown = "nothing" if found is None else repr(found.decode("utf-8", "replace"))
+        shown = "nothing" if found is None else f"'{printable(found.decode('utf-8', 'replace'))}'"
         raise UserError(f"{path}, line {first_line + at}, column {name}: expected {EXPECTED[name]}, found {shown}.")

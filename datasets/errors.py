@@ -16,3 +16,9 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean '{near[0]}'?" if near else f"known are: {', '.join(known)}."
     return UserError(f"unknown {kind} '{name}': {hint}")
+
+
+def printable(text: str, most: int = 80) -> str:
+    """Foreign text for a message: what cannot be printed is escaped, what is too long is cut."""
+    cut = text[:most] + ("…" if len(text) > most else "")
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in cut)

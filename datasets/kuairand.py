@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datasets.errors import UserError
+from datasets.errors import UserError, printable
 from datasets.schema import RESERVED_ID, Schema, Table
 from datasets.settings import Setting
 from datasets.writer import StoreWriter
@@ -71,6 +71,9 @@ VIDEO_COLUMNS = (
     "tag",
 )
 HISTORY_COLUMNS = ("history_len", "long_watch_seq")  # of before 25 April: the impressions start that day
+NUMBERS = ("user_id", "video_id", "date", "hourmin", "time_ms", LABEL, "video_duration", "history_len")
+LISTS = ("long_watch_seq",)
+REQUIRED = ("user_id", "video_id", "date", "time_ms")
 TAGS = 3  # of a video, at most; summed
 PADDING = "\x01"  # of a shorter list: gets the reserved id, whose row is zero and so adds nothing to the sum
 DURATION_STEPS_PER_DOUBLING, HISTORY_STEPS_PER_DOUBLING = 3, 2
@@ -108,7 +111,7 @@ def _folder(sources: Sequence[Path]) -> Path:
     if len(sources) != 1 or not sources[0].is_dir():
         files = ", ".join((*IMPRESSIONS, USERS, VIDEOS, HISTORIES))
         found = ", ".join(map(str, sources))
-        raise UserError(f"kuairand takes one --source, the folder that holds {files}; got {found}.")
+        raise UserError(f"kuairand takes one --source, the folder that holds {files}; got '{found}'.")
     return sources[0]
 
 
@@ -135,17 +138,56 @@ def _join(table: pd.DataFrame, features: pd.DataFrame, key: str, path: Path) -> 
 
 def _read(path: Path, columns: Sequence[str], writer: StoreWriter) -> pd.DataFrame:
     """The named columns of a Parquet file, and no others. UserError names the file and what it lacks."""
-    if not path.exists():
-        raise UserError(f"{path} is missing; kuairand needs it in the --source folder.")
+    if not path.is_file():
+        state = "is not a file" if path.exists() else "is missing"
+        raise UserError(f"{path} {state}; kuairand needs it in the --source folder.")
     try:
         lacking = [name for name in columns if name not in pq.read_schema(path).names]
         if lacking:
             raise UserError(f"{path} has no column {', '.join(lacking)}; is it KuaiRand-Pure's?")
-        frame = pq.read_table(path, columns=list(columns)).to_pandas()
-    except pa.ArrowException as error:
-        raise UserError(f"{path} cannot be read as Parquet ({error}); copy it again.") from error
+        table = pq.read_table(path, columns=list(columns))
+        _check_types(path, table.schema)
+        frame = table.to_pandas()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        shown = printable(str(error), 200)
+        raise UserError(f"{path} cannot be read as Parquet ({shown}); copy it again.") from error
+    _check_values(path, frame)
     writer.add_source(path)
     return frame
+
+
+def _check_types(path: Path, schema: pa.Schema) -> None:
+    """UserError for a column of another kind than what is done with it needs."""
+    for field in schema:
+        kind = field.type
+        if field.name in LISTS:
+            good, wanted = pa.types.is_list(kind) or pa.types.is_large_list(kind), "lists"
+        elif field.name in NUMBERS:
+            good, wanted = pa.types.is_integer(kind) or pa.types.is_floating(kind), "numbers"
+        else:
+            good, wanted = not pa.types.is_nested(kind), "single values"
+        if not good and not (pa.types.is_null(kind) and field.name not in REQUIRED):
+            raise _damaged(path, field.name, f"expected {wanted}, found {kind}")
+
+
+def _check_values(path: Path, frame: pd.DataFrame) -> None:
+    """UserError for the first value that cannot be."""
+    bad = {name: frame[name].isna() for name in REQUIRED if name in frame}
+    if "date" in frame:
+        dates = pd.to_datetime(frame["date"].astype(str), format="%Y%m%d", errors="coerce")
+        minutes = frame["hourmin"].astype("Float64")
+        bad["date"] |= dates.isna()
+        bad["hourmin"] = ~(minutes.between(0, 2359) & (minutes % 100 < 60)).fillna(True)
+        bad[LABEL] = ~(frame[LABEL].isin((0, 1)) | frame[LABEL].isna())
+    for name, which in bad.items():
+        if which.any():
+            row = int(which.to_numpy().argmax())
+            found = "nothing" if pd.isna(frame[name].iloc[row]) else frame[name].iloc[row]
+            raise _damaged(path, name, f"row {row} has {found}")
+
+
+def _damaged(path: Path, column: str, what: str) -> UserError:
+    return UserError(f"{path}, column {column}: {what}; is it KuaiRand-Pure's? Copy it again.")
 
 
 def features(table: pd.DataFrame) -> dict[str, np.ndarray]:

@@ -29,9 +29,9 @@ class Setting:
             raise unknown(f"value of {self.key}", str(value), self.choices)
         if not isinstance(parsed, str):
             if self.low is not None and not parsed >= self.low:  # written so that nan is refused
-                raise UserError(f"{self.key} must be at least {self.low:g}, got {value}.")
+                raise UserError(f"{self.key} must be at least {self.low:g}, got {parsed}.")
             if self.high is not None and not parsed <= self.high:
-                raise UserError(f"{self.key} must be at most {self.high:g}, got {value}.")
+                raise UserError(f"{self.key} must be at most {self.high:g}, got {parsed}.")
         return parsed
 
     def _parse(self, value: Any) -> bool | int | float | str:

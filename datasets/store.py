@@ -19,16 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from datasets.errors import UserError
+from datasets.arrays import load_split
+from datasets.errors import UserError, printable
+from datasets.meta import FILES, foreign, is_current, is_older, read_own, read_schema
 from datasets.registry import load_dataset
 from datasets.schema import Schema
 from datasets.settings import resolve
-from datasets.writer import FORMAT_VERSION, META, PARTS, SPLITS, StoreWriter, file_name, id_out_of_range
+from datasets.writer import META, SPLITS, StoreWriter
 
 __all__ = ["PreparedSet", "Split", "StoreWriter", "data_root", "open_set", "prepare"]
 
 Report = Callable[[str], None]
-CHECK_ROWS = 1 << 18  # inputs whose ids are checked at a time
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -76,10 +77,11 @@ class PreparedSet:
 def data_root() -> Path:
     """Where prepared sets live: $SLIPBENCH_DATA, or the user's cache folder."""
     chosen = os.environ.get("SLIPBENCH_DATA")
-    if chosen:
-        return Path(chosen).expanduser()
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "slipbench"
+    try:
+        return Path(chosen).expanduser() if chosen else Path(cache).expanduser() / "slipbench"
+    except RuntimeError as error:
+        raise UserError(f"there is no folder {chosen or cache} ({error}); point SLIPBENCH_DATA elsewhere.") from None
 
 
 def prepare(
@@ -92,12 +94,12 @@ def prepare(
     """Makes the set anew from its raw files, replacing an old one only when the new one is whole.
 
     A second preparation of the same set waits for the first. UserError for missing sources, unknown options, a bad
-    source or a full disk; nothing half made is left behind.
+    source, a full disk or anything in the set's place that slipbench did not make; nothing half made is left behind.
     """
     module, root = load_dataset(name), root or data_root()
     resolved = resolve(module.OPTIONS, options or {}, f"data set {name}")
     _check_sources(name, module, sources)
-    with _turning_os_errors(root), _only_one(root, name, report):
+    with _turning_os_errors(root, "write"), _only_one(root, name, report):
         _make(name, module, sources, resolved, root, report)
     return _open(name, module, root)
 
@@ -110,21 +112,42 @@ def open_set(
 ) -> PreparedSet:
     """Opens a prepared set; one that needs no source is made at once where it is absent or of an older version.
 
-    `options`: those that the set must have been made with (the others at their defaults); None accepts any.
+    `options`: those that the set must have been made with (the others at their defaults); None accepts any. Opening
+    one that is there writes nothing.
     UserError, with the command that rebuilds the set, where it is absent, incomplete, or made otherwise.
     """
     module, root = load_dataset(name), root or data_root()
     wanted = None if options is None else resolve(module.OPTIONS, options, f"data set {name}")
-    if not module.NEEDS_SOURCE and not _current(root / name, module):
-        with _turning_os_errors(root), _only_one(root, name, report):
-            if not _current(root / name, module):  # nobody else made it while this process waited
-                _make(name, module, (), wanted or resolve(module.OPTIONS, {}, name), root, report)
+    if not module.NEEDS_SOURCE and _to_make(name, module, root, wanted) is not None:
+        with _turning_os_errors(root, "write"), _only_one(root, name, report):
+            chosen = _to_make(name, module, root, wanted)
+            if chosen is not None:  # nobody else made it while this process waited
+                _make(name, module, (), chosen, root, report)
     prepared = _open(name, module, root)
-    if wanted is not None and wanted != prepared.meta["options"]:
-        made = prepared.meta["options"]
+    _check_options(name, module, prepared.meta["options"], wanted)
+    return prepared
+
+
+def _to_make(name: str, module: ModuleType, root: Path, wanted: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The options to make a generated set with; None where there is something at its place that has to stay."""
+    defaults = resolve(module.OPTIONS, {}, name)
+    with _turning_os_errors(root, "read"):
+        if not _occupied(root / name):
+            return wanted or defaults
+        meta = read_own(root / name, name)
+    if meta is None or not is_older(meta, _generator_version(module)):
+        return None
+    _check_options(name, module, meta["options"], wanted)
+    try:
+        return resolve(module.OPTIONS, meta["options"], f"data set {name}")
+    except UserError as error:
+        raise _refused(name, module, f"in {root / name} was made by another version of slipbench ({error})") from None
+
+
+def _check_options(name: str, module: ModuleType, made: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> None:
+    if wanted is not None and wanted != made:
         other = ", ".join(f"{k}={made.get(k)} (asked for: {v})" for k, v in wanted.items() if made.get(k) != v)
         raise _refused(name, module, f"was made with {other or 'other options'}", wanted)
-    return prepared
 
 
 def rebuild_command(name: str, module: ModuleType, options: Mapping[str, Any] | None = None) -> str:
@@ -138,14 +161,30 @@ def _refused(name: str, module: ModuleType, why: str, options: Mapping[str, Any]
     return UserError(f"data set {name} {why}; make it with: {rebuild_command(name, module, options)}")
 
 
+def _not_ours(name: str, module: ModuleType, path: Path, why: str) -> UserError:
+    """The refusal to touch what stands in a set's place: it may be all that the user has."""
+    return UserError(f"{path} {why}; move it away, then make the set with: {rebuild_command(name, module)}")
+
+
+def _occupied(path: Path) -> bool:
+    """Whether there is anything at a path, be it a link to nowhere."""
+    return path.is_symlink() or path.exists()
+
+
 def _check_sources(name: str, module: ModuleType, sources: Sequence[Path]) -> None:
     if module.NEEDS_SOURCE and not sources:
         raise UserError(f"data set {name} is made from raw files: {rebuild_command(name, module)}")
     if sources and not module.NEEDS_SOURCE:
         raise UserError(f"data set {name} is generated and takes no --source; leave it out.")
     for path in sources:
-        if not path.exists():
-            raise UserError(f"there is no file or folder {path}; check --source.")
+        try:
+            there, readable = path.exists(), path.is_file() or path.is_dir()
+        except OSError as error:
+            raise UserError(f"--source {path} cannot be read ({error.strerror}).") from None
+        if not there:
+            raise UserError(f"there is no file or folder '{path}'; check --source.")
+        if not readable:  # sources are read more than once
+            raise UserError(f"--source {path} is neither a file nor a folder; save what comes from it as a file first.")
 
 
 def _generator_version(module: ModuleType) -> int:
@@ -156,6 +195,10 @@ def _make(
     name: str, module: ModuleType, sources: Sequence[Path], options: Mapping[str, Any], root: Path, report: Report
 ) -> None:
     """Writes the set beside its final name and renames it when whole. Needs the lock of `_only_one`."""
+    final = root / name
+    replaces = _occupied(final)
+    if replaces:
+        _check_replaceable(name, module, final)
     for left in root.glob(f".{name}.*.partial"):  # of a preparation that was killed: we hold the lock
         shutil.rmtree(left)
     work = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".partial", dir=root))
@@ -164,8 +207,7 @@ def _make(
         with StoreWriter(work, name, options, _generator_version(module)) as writer:
             module.write(writer, list(sources), options, report)
             writer.finish()
-        final = root / name
-        if final.exists():
+        if replaces:
             old = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".partial", dir=root))
             final.rename(old / name)
             work.rename(final)
@@ -176,11 +218,21 @@ def _make(
         shutil.rmtree(work, ignore_errors=True)
 
 
+def _check_replaceable(name: str, module: ModuleType, path: Path) -> None:
+    """UserError unless all that stands at the path is a set that slipbench prepared."""
+    meta = read_own(path, name)
+    if meta is None:
+        raise _not_ours(name, module, path, f"has no readable {META} of slipbench's set {name}, so it is not replaced")
+    others = foreign(path, meta)
+    if others:
+        raise _not_ours(name, module, path, f"holds what slipbench did not put there ({printable(', '.join(others))})")
+
+
 @contextmanager
 def _only_one(root: Path, name: str, report: Report) -> Iterator[None]:
     """Holds the lock under which a set is made; the kernel lets go of it when the process dies."""
     root.mkdir(parents=True, exist_ok=True)
-    with (root / f".{name}.lock").open("w") as file:
+    with (root / f".{name}.lock").open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -190,83 +242,47 @@ def _only_one(root: Path, name: str, report: Report) -> Iterator[None]:
 
 
 @contextmanager
-def _turning_os_errors(root: Path) -> Iterator[None]:
-    """A full disk or a folder that cannot be written is the user's to mend: one sentence."""
+def _turning_os_errors(root: Path, doing: str) -> Iterator[None]:
+    """A full disk or a folder that cannot be written (`doing`) is the user's to mend: one sentence."""
     try:
         yield
+    except BrokenPipeError:  # of the progress that nobody reads any more
+        raise
     except OSError as error:
         if error.errno in FULL:
             raise UserError(
                 f"the disk that holds {root} is full; free some space there or point SLIPBENCH_DATA elsewhere."
             ) from error
-        if isinstance(error, PermissionError | NotADirectoryError | FileExistsError):
-            raise UserError(f"cannot write under {root} ({error}); point SLIPBENCH_DATA at another folder.") from error
-        raise
-
-
-def _read_meta(path: Path) -> dict[str, Any] | None:
-    """The metadata of a prepared set, or None where there is none that can be read."""
-    try:
-        meta = json.loads((path / META).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return meta if isinstance(meta, dict) else None
-
-
-def _current(path: Path, module: ModuleType) -> bool:
-    """Whether a set is there, in this format and of the module's present version."""
-    return _versions(_read_meta(path)) == (FORMAT_VERSION, _generator_version(module))
-
-
-def _versions(meta: Mapping[str, Any] | None) -> tuple[Any, Any] | None:
-    return None if meta is None else (meta.get("format_version"), meta.get("generator_version"))
+        raise UserError(f"cannot {doing} under {root} ({error}); point SLIPBENCH_DATA at another folder.") from error
 
 
 def _open(name: str, module: ModuleType, root: Path) -> PreparedSet:
     path = root / name
-    if not path.exists():
-        raise _refused(name, module, f"is not prepared under {root}")
-    meta = _read_meta(path)
+    with _turning_os_errors(root, "read"):
+        if not _occupied(path):
+            raise _refused(name, module, f"is not prepared under {root}")
+        meta = read_own(path, name)
     if meta is None:
-        raise _refused(name, module, f"has no readable {META} in {path}")
-    if not _current(path, module):
-        raise _refused(name, module, f"in {path} was made by another version of slipbench", meta.get("options"))
+        raise _not_ours(name, module, path, f"has no readable {META} of slipbench's set {name}")
+    options = meta["options"]
+    if not is_current(meta, _generator_version(module)):
+        raise _refused(name, module, f"in {path} was made by another version of slipbench", options)
     try:
-        schema = Schema.from_dict(meta["schema"])
-        expected = {file_name(split, part): meta["files"][file_name(split, part)] for split in SPLITS for part in PARTS}
-        options, rows = dict(meta["options"]), {split: int(meta["splits"][split]["rows"]) for split in SPLITS}
-    except (KeyError, TypeError, ValueError):
-        raise _refused(name, module, f"has a {META} in {path} that is not complete") from None
-    for file, facts in expected.items():
-        found = (path / file).stat().st_size if (path / file).exists() else None
-        if found != facts["bytes"]:
-            state = "is missing" if found is None else f"has {found} bytes, expected {facts['bytes']}"
+        schema = read_schema(meta)
+    except ValueError as error:
+        raise _refused(name, module, f"has a {META} in {path} that is not complete ({error})", options) from None
+    for file in FILES:
+        expected = meta["files"][file]["bytes"]
+        found = (path / file).stat().st_size if (path / file).is_file() else None
+        if found != expected:
+            state = "is missing" if found is None else f"has {found} bytes, expected {expected}"
             raise _refused(name, module, f"is damaged: {path / file} {state}", options)
-    splits = {split: _open_split(name, module, path, split, schema, rows[split], options) for split in SPLITS}
+    try:
+        arrays = {split: load_split(path, split, schema, meta["splits"][split]["rows"]) for split in SPLITS}
+    except ValueError as error:
+        raise _refused(name, module, f"is damaged: {error}", options) from None
+    splits = {
+        split: Split(schema, parts["dense"], parts["sparse"], parts["labels"].reshape(-1))
+        for split, parts in arrays.items()
+    }
     return PreparedSet(name=name, path=path, schema=schema, meta=meta, **splits)
-
-
-def _open_split(
-    name: str, module: ModuleType, path: Path, split: str, schema: Schema, rows: int, options: Mapping[str, Any]
-) -> Split:
-    """Maps one split's files and checks their shapes, types and ids."""
-    widths = {"dense": len(schema.dense), "sparse": schema.num_lookups, "labels": 1}
-    arrays = {}
-    for part, dtype in PARTS.items():
-        file = path / file_name(split, part)
-        try:
-            # mapped copy on write, so that PyTorch takes it as writable; as a plain array, so that its parts are too
-            array = np.asarray(np.load(file, mmap_mode="c", allow_pickle=False))
-        except (ValueError, OSError) as error:
-            raise _refused(name, module, f"is damaged: {file} ({error})", options) from None
-        if array.dtype != dtype or array.shape != (rows, widths[part]):
-            raise _refused(name, module, f"is damaged: {file} does not fit {META}", options)
-        arrays[part] = array
-    for first in range(0, rows, CHECK_ROWS):
-        found = id_out_of_range(schema, arrays["sparse"][first : first + CHECK_ROWS])
-        if found:
-            row, lookup = first + found[0], found[1]
-            table = schema.tables[schema.lookup_tables[lookup]]
-            why = f"is damaged: table {table.name} has {table.rows} rows, but row {row} of the {split} split has id "
-            raise _refused(name, module, f"{why}{arrays['sparse'][row, lookup]}", options)
-    return Split(schema, arrays["dense"], arrays["sparse"], arrays["labels"].reshape(-1))

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from datasets.errors import UserError
 from datasets.schema import Schema
 
 FORMAT_VERSION = 1  # of the files and of meta.json; a set of another version is built again
@@ -135,7 +136,10 @@ class StoreWriter:
 
     def add_source(self, path: Path) -> None:
         """Records a file that the set was made from."""
-        self._sources.append({"name": path.name, "bytes": path.stat().st_size, "sha256": checksum(path)})
+        try:
+            self._sources.append({"name": path.name, "bytes": path.stat().st_size, "sha256": checksum(path)})
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read ({error.strerror}).") from error
 
     def finish(self) -> None:
         """Completes the files and writes `meta.json`, the last thing to appear in the folder."""
@@ -147,6 +151,12 @@ class StoreWriter:
             raise ValueError(f"{self._name}: the schema does not fit the blocks, which had widths {self._widths}")
         if self._max_id is not None:
             self._raise_out_of_range("the set", schema, self._max_id[None])
+        if not self._inputs("train"):
+            others = ", ".join(f"{self._inputs(split):,} for {split}" for split in SPLITS[1:])
+            options = ", ".join(f"{key}={value}" for key, value in self._options.items())
+            raise UserError(
+                f"{self._name}: no input is left for training ({others}); check the source and the options: {options}"
+            )
         streams = {(split, part): self._stream(split, part) for split in SPLITS for part in PARTS}
         for stream in streams.values():
             stream.close()
@@ -168,6 +178,9 @@ class StoreWriter:
             "files": {path.name: {"bytes": path.stat().st_size, "sha256": checksum(path)} for path in paths},
             "facts": self.facts,
         }
+
+    def _inputs(self, split: str) -> int:
+        return self._streams[split, "labels"].rows if (split, "labels") in self._streams else 0
 
     def _stream(self, split: str, part: str) -> NpyStream:
         if split not in SPLITS:

@@ -6,10 +6,11 @@ is the skip in `slipstream.skip`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
-from baselines import fae, hotline
+from baselines import fae, hotline, hotset
 from baselines.job import Job
 from baselines.system import System
 from datasets.errors import UserError
@@ -47,11 +48,17 @@ PAPER = {"slipstream.t_max": 0.1, "slipstream.tolerance": 0.08}
 SETTINGS = tuple({s.key: s for s in (*OWN_SETTINGS, *fae.SETTINGS, *hotline.SETTINGS)}.values())
 
 
+def check(settings: Mapping[str, Any]) -> None:
+    """UserError for settings that do not fit, or not together."""
+    if settings["skip.what"] == "updates" and settings["skip"] != "stale":
+        raise UserError(f"skip.what=updates goes with skip=stale only, not with skip={settings['skip']}.")
+    hotset.check(settings)
+
+
 def build(job: Job) -> System:
     """The layout's system, with skipping."""
     settings = job.settings
-    if settings["skip.what"] == "updates" and settings["skip"] != "stale":
-        raise UserError(f"skip.what=updates goes with skip=stale only, not with skip={settings['skip']}.")
+    check(settings)
     if settings["slipstream.alpha"] > job.schema.num_lookups:
         raise UserError(f"slipstream.alpha is more than the {job.schema.num_lookups} lookups of an input.")
     layout = LAYOUTS[settings["slipstream.layout"]](job)

@@ -1,9 +1,13 @@
-"""Small jobs with made-up data in memory, and a walk through their epochs: what tests of systems start from."""
+"""Small jobs with made-up data in memory, and a walk through their epochs: what tests of systems start from.
+
+A recorder that remembers and a time of our own making are here too.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,11 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from baselines.clock import Clock
+from baselines.clock import MAIN, Clock
 from baselines.job import Job
 from baselines.model import Model
 from baselines.registry import load_system
-from baselines.system import System
+from baselines.system import Run, System
 from datasets.loader import Batch, batches, epoch_order
 from datasets.schema import Schema, Table
 from datasets.settings import resolve
@@ -97,26 +101,76 @@ def build(name: str, job: Job) -> System:
     return system
 
 
-def epoch_runs(job: Job, system: System, epoch: int) -> Iterator[Any]:
+def hot_settings(system: str, row_bytes: int = 32, rows: int = 94) -> dict[str, str]:
+    """Settings under which the system's inputs are some hot and some cold, and some of the hot ones are skipped."""
+    wanted = {
+        "layout.hot_bytes": str(rows * row_bytes),
+        "hotline.learning_share": "0.3",
+        "slipstream.window": "0.2",
+        "slipstream.tolerance": "0.2",
+    }
+    return {setting.key: wanted[setting.key] for setting in load_system(system).SETTINGS if setting.key in wanted}
+
+
+def assert_hot_and_cold(job: Job, runs: Sequence[Run]) -> None:
+    """Of a system with hot rows: both kinds of mini-batches were trained, or both kinds of µ-batches."""
+    kinds = {run.kind for run in runs}
+    if "mixed" in kinds:
+        rows = [job.clock.phases[MAIN, phase].amounts["rows"] for phase in ("hot_forward", "mixed_forward")]
+        assert min(rows) > 0
+    elif "cold" in kinds:
+        assert "hot" in kinds
+
+
+def epoch_runs(job: Job, system: System, epoch: int) -> Iterator[Run]:
     """The runs of one epoch, as the training loop gets them."""
     order = epoch_order(len(job.train), job.seed, epoch)
     return system.skip(order, system.schedule(order))
 
 
+def run_batches(job: Job, run: Run) -> Iterator[Batch]:
+    """The mini-batches of a run; none where it is skipped."""
+    if run.kind != "skipped":
+        yield from batches(job.train, run.inputs, job.batch_size, run.weights)
+
+
 def epoch_batches(job: Job, system: System, epoch: int) -> Iterator[Batch]:
     """The mini-batches of one epoch that are trained, in order."""
     for run in epoch_runs(job, system, epoch):
-        if run.kind != "skipped":
-            yield from batches(job.train, run.inputs, job.batch_size, run.weights)
+        yield from run_batches(job, run)
 
 
-def train_epochs(job: Job, system: System, epochs: int) -> list[float]:
-    """Train as the training loop does; the loss of every step."""
+@dataclass
+class Walk:
+    """What was trained and skipped on the way through some epochs."""
+
+    runs: list[Run] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)  # of each step
+
+    @property
+    def trained(self) -> np.ndarray:
+        """The inputs that were trained, in order."""
+        return self._inputs(skipped=False)
+
+    @property
+    def skipped(self) -> np.ndarray:
+        """The inputs that were not."""
+        return self._inputs(skipped=True)
+
+    def _inputs(self, skipped: bool) -> np.ndarray:
+        found = [run.inputs for run in self.runs if (run.kind == "skipped") == skipped]
+        return np.concatenate([np.empty(0, np.int64), *found])
+
+
+def train_epochs(job: Job, system: System, epochs: int = 1, first: int = 0) -> Walk:
+    """Train some epochs as the training loop does."""
+    walk = Walk()
     with job.clock.run():
-        losses = [
-            system.placement.train(batch) for epoch in range(epochs) for batch in epoch_batches(job, system, epoch)
-        ]
-    return [float(loss) for loss in losses]
+        for epoch in range(first, first + epochs):
+            for run in epoch_runs(job, system, epoch):
+                walk.runs.append(run)
+                walk.losses += [float(system.placement.train(batch)) for batch in run_batches(job, run)]
+    return walk
 
 
 def dense_weights(system: System, job: Job) -> torch.Tensor:
@@ -124,3 +178,36 @@ def dense_weights(system: System, job: Job) -> torch.Tensor:
     placement = system.placement
     placement.logits(next(batches(job.validation, np.arange(1), 1)))
     return torch.nn.utils.parameters_to_vector(placement.dense.network.parameters()).detach().clone()
+
+
+class Notebook:
+    """A recorder that remembers."""
+
+    def __init__(self) -> None:
+        self.steps: list[dict[str, Any]] = []
+        self.evals: list[dict[str, Any]] = []
+
+    def step(self, **window: Any) -> None:
+        """Remember it."""
+        self.steps.append(window)
+
+    def eval(self, **point: Any) -> None:
+        """Remember it."""
+        self.evals.append(point)
+
+    def progress(self, samples_seen: int, samples_total: int, train_s: float, loss: float) -> None:
+        """Nothing."""
+
+
+class Time:
+    """A time that passes only when it is told to."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def passes(self, seconds: float) -> None:
+        """Let it."""
+        self.seconds += seconds

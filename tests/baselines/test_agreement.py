@@ -12,7 +12,14 @@ import torch
 from baselines.optimizer import OPTIMIZERS
 from baselines.system import System
 from datasets.loader import Batch
-from tests.small import build, dense_weights, epoch_batches, make_job, train_epochs
+from tests.small import (
+    assert_hot_and_cold,
+    build,
+    dense_weights,
+    hot_settings,
+    make_job,
+    train_epochs,
+)
 
 SLIPSTREAM_ON_HOTLINE = ("slipstream", {"skip": "none", "slipstream.layout": "hotline"})
 SLIPSTREAM_ON_FAE = ("slipstream", {"skip": "none", "slipstream.layout": "fae"})
@@ -32,13 +39,20 @@ class Trained:
 
 
 def train(name: str, settings: Mapping[str, Any], **options: Any) -> Trained:
-    job = make_job(name, settings=settings, **options)
+    """Two epochs. Of a system with hot rows, hot and cold lookups both occur."""
+    job = make_job(name, settings=with_hot_rows(name, settings, **options), **options)
     system = build(name, job)
     try:
-        losses = torch.tensor(train_epochs(job, system, 2), dtype=torch.float64)
+        walk = train_epochs(job, system, 2)
+        assert_hot_and_cold(job, walk.runs)
+        losses = torch.tensor(walk.losses, dtype=torch.float64)
         return Trained(losses, system.placement.rows().clone(), dense_weights(system, job))
     finally:
         system.placement.close()
+
+
+def with_hot_rows(name: str, settings: Mapping[str, Any], **options: Any) -> Mapping[str, Any]:
+    return hot_settings(name, row_bytes=64 if options.get("precision") == "fp64" else 32) | dict(settings)
 
 
 def assert_agree(one: Named, other: Named, within: float, **options: Any) -> None:
@@ -94,20 +108,20 @@ def test_agree_without_dense_features_and_with_several_lookups_a_table(other: st
 
 
 @pytest.mark.parametrize("optimizer", ["rowwise-adagrad", "adagrad"])
-@pytest.mark.parametrize("other", ["torchrec", "hotline"])
+@pytest.mark.parametrize("other", ["torchrec", "hotline", "xdl"])
 def test_updates_of_equal_gradients_agree_in_float32_with_adagrad(other: str, optimizer: str) -> None:
     first, second = (rows_after_given_gradients(name, optimizer) for name in ("dlrm", other))
     assert float((first - second).abs().max()) <= 1e-6
 
 
 def rows_after_given_gradients(name: str, optimizer: str) -> torch.Tensor:
-    """All rows after three mini-batches whose gradients depend on the inputs alone and not on the weights."""
-    job = make_job(name, optimizer=optimizer)
+    """All rows after an epoch whose gradients depend on the inputs alone and not on the weights."""
+    settings = hot_settings(name) | ({"xdl.servers": 2} if name == "xdl" else {})
+    job = make_job(name, optimizer=optimizer, settings=settings)
     system = build(name, job)
     try:
         fake_backward(system)
-        for _, batch in zip(range(3), epoch_batches(job, system, 0), strict=False):
-            system.placement.train(batch)
+        assert_hot_and_cold(job, train_epochs(job, system).runs)
         return system.placement.rows().clone()
     finally:
         system.placement.close()
@@ -117,6 +131,8 @@ def fake_backward(system: System) -> None:
     def backward(batch: Batch, vectors: torch.Tensor, batch_size: int) -> tuple[torch.Tensor, torch.Tensor]:
         pattern = torch.linspace(-1, 1, vectors[0].numel()).view_as(vectors[0])
         grads = (batch.dense.sum(1) + batch.labels).view(-1, 1, 1) * pattern / batch_size
+        for parameter in system.placement.dense.network.parameters():
+            parameter.grad = torch.zeros_like(parameter)
         return torch.zeros(()), grads
 
     system.placement.dense.backward = backward  # type: ignore[method-assign]

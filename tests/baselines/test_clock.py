@@ -7,19 +7,7 @@ import threading
 import pytest
 
 from baselines.clock import MAIN, Clock
-
-
-class Time:
-    """A time that passes only when it is told to."""
-
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-    def passes(self, seconds: float) -> None:
-        self.seconds += seconds
+from tests.small import Time
 
 
 @pytest.fixture
@@ -82,12 +70,6 @@ def test_outside_a_run_nothing_counts(clock: Clock, time: Time) -> None:
     assert clock.train_s == 0
     assert not clock.phases
     assert not clock.totals
-
-
-def test_preparation_is_apart(clock: Clock, time: Time) -> None:
-    with clock.preparing():
-        time.passes(6)
-    assert (clock.prepare_s, clock.train_s) == (6, 0)
 
 
 def test_counts_go_to_the_phase_and_the_total(clock: Clock) -> None:

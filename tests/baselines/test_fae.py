@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from baselines.fae import ShuffleScheduler
+from baselines import fae
+from baselines.fae import FaePlacement, HotColdSchedule, ShuffleScheduler
 from baselines.fae_profile import AccessLog, estimate_hot_rows, make_profile, search_threshold
 from baselines.hot_placement import HotPlacement
+from baselines.system import Run
 from datasets.loader import epoch_order, read
 from tests.small import build, epoch_runs, make_job, make_schema
 
@@ -99,6 +103,69 @@ def test_runs_alternate_from_cold_and_make_as_many_steps_as_in_order(schedule: s
         if run.kind == "hot":
             assert system.placement.is_hot(run.inputs).all()  # type: ignore[attr-defined]
             assert len(run.inputs) % job.batch_size == 0
+
+
+NUM_COLD, NUM_HOT = 40, 40
+
+
+@pytest.fixture
+def chosen() -> FaePlacement:
+    """For mini-batches of one input: the first 40 are cold, the others hot."""
+    job = make_job("fae", batch_size=1, num_inputs=NUM_COLD + NUM_HOT, epochs=4, settings=HOT)
+    placement = build("fae", job).placement
+    assert isinstance(placement, FaePlacement)
+    placement.is_hot = lambda inputs: inputs >= NUM_COLD  # type: ignore[method-assign]
+    return placement
+
+
+@pytest.fixture
+def losses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The validation losses to come, one a schedule, for a test to fill in."""
+    to_come: list[float] = []
+    monkeypatch.setattr(fae, "scores", lambda placement, split: None)
+    monkeypatch.setattr(fae, "log_loss", lambda logits, labels: to_come.pop(0))
+    return to_come
+
+
+def order_of(num_cold: int, num_hot: int) -> np.ndarray:
+    return np.concatenate([np.arange(num_cold), NUM_COLD + np.arange(num_hot)])
+
+
+def lengths(runs: Iterable[Run], kind: str) -> list[int]:
+    return [len(run.inputs) for run in runs if run.kind == kind]
+
+
+def test_schedules_become_shorter_while_the_validation_loss_rises(chosen: FaePlacement, losses: list[float]) -> None:
+    losses += range(100)
+    schedule, order = HotColdSchedule(chosen, chosen.job), order_of(32, 40)
+    first, second = (list(schedule(order)) for _ in range(2))
+    assert (lengths(first, "cold"), lengths(first, "hot")) == ([16, 16], [20, 20])  # one loss tells nothing yet
+    assert (lengths(second, "cold")[:3], lengths(second, "hot")[:3]) == ([8, 4, 2], [10, 5, 3])
+
+
+def test_schedules_become_longer_while_the_validation_loss_falls(chosen: FaePlacement, losses: list[float]) -> None:
+    losses += range(100, 0, -1)
+    schedule, order = HotColdSchedule(chosen, chosen.job), order_of(32, 40)
+    assert [lengths(schedule(order), "cold") for _ in range(4)] == [[16, 16]] * 3 + [[32]]
+
+
+def test_half_and_half_is_two_schedules_of_any_number_of_mini_batches(
+    chosen: FaePlacement, losses: list[float]
+) -> None:
+    for num_cold in range(2, NUM_COLD + 1):
+        for num_hot in range(2, NUM_HOT + 1):
+            losses[:] = [1.0] * 100
+            runs = HotColdSchedule(chosen, chosen.job)(order_of(num_cold, num_hot))
+            assert [run.kind for run in runs] == ["cold", "hot"] * 2, (num_cold, num_hot)
+
+
+def test_nothing_is_validated_after_the_last_schedule(chosen: FaePlacement, losses: list[float]) -> None:
+    losses += [3.0, 2.0, 1.0]
+    job = replace(chosen.job, epochs=2)
+    schedule, order = HotColdSchedule(chosen, job), order_of(8, 8)
+    runs = [run for _ in range(job.epochs) for run in schedule(order)]
+    assert [run.kind for run in runs] == ["cold", "hot"] * 4
+    assert not losses
 
 
 def test_inputs_keep_the_order_of_the_epoch_within_their_kind() -> None:

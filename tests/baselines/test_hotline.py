@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import numpy as np
+import pytest
 import torch
 
 from baselines.hot_placement import HotPlacement
 from baselines.hotline import LANE
 from baselines.system import System
-from tests.small import build, epoch_runs, make_job, train_epochs
+from tests.small import assert_hot_and_cold, build, epoch_runs, make_job, run_batches, train_epochs
 
 HOT = {"layout.hot_bytes": "3000", "hotline.learning_share": "0.3"}
 
@@ -49,11 +53,37 @@ def test_cold_rows_are_staged_in_a_lane_of_their_own_and_written_back() -> None:
     assert job.clock.phases[("main", "write_back")].amounts["rows"] == staged.amounts["rows"]
 
 
+def test_cold_rows_are_staged_beside_the_popular_micro_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gathering thread waits for the popular µ-batch's backward pass, which must not have waited for it."""
+    job = make_job("hotline", settings=HOT)
+    system = build("hotline", job)
+    placement: Any = system.placement
+    popular_is_done = threading.Event()
+    stage, backward = placement._stage, placement.dense.backward
+
+    def staged_late(*arguments: Any) -> Any:
+        assert popular_is_done.wait(timeout=5), "the popular µ-batch waits for the cold rows"
+        return stage(*arguments)
+
+    def backward_first(*arguments: Any) -> Any:
+        result = backward(*arguments)
+        popular_is_done.set()
+        return result
+
+    *_, run = epoch_runs(job, system, 0)
+    monkeypatch.setattr(placement, "_stage", staged_late)
+    monkeypatch.setattr(placement.dense, "backward", backward_first)
+    with job.clock.run():
+        placement.train(next(run_batches(job, run)))
+    assert_hot_and_cold(job, [run])
+    placement.close()
+
+
 def test_a_micro_batch_may_be_empty() -> None:
     for hot_bytes in ("32", "1000000"):  # next to nothing is hot; everything is
         job = make_job("hotline", settings={"layout.hot_bytes": hot_bytes})
         system = build("hotline", job)
-        losses = train_epochs(job, system, 2)
+        losses = train_epochs(job, system, 2).losses
         assert len(losses) == 14 and np.isfinite(losses).all()
 
 

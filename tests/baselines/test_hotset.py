@@ -50,15 +50,15 @@ def test_an_input_is_hot_when_all_its_lookups_are(num_rows: int, seed: int) -> N
     assert (hotset.hot_inputs(split, inputs, marks, threads=2) == expected).all()
 
 
-@pytest.mark.parametrize(("given", "rows"), [("32", 1), ("3200", 100)])
+@pytest.mark.parametrize(("given", "rows"), [("31", 0), ("32", 1), ("3200", 100)])
 def test_a_budget_in_bytes_is_cut_into_rows(given: str, rows: int) -> None:
     job = make_job("fae", settings={"layout.hot_bytes": given})  # rows of 8 float32
     inputs = np.arange(len(job.train))
     assert hotset.budget_rows(job, job.train, inputs, hotset.count_accesses(job.train, inputs)) == rows
 
 
-@pytest.mark.parametrize("given", ["31", "-5", "many"])
-def test_a_budget_without_room_for_a_row_is_refused(given: str) -> None:
+@pytest.mark.parametrize("given", ["0", "-5", "many", "1e6"])
+def test_a_budget_that_is_no_number_of_bytes_is_refused(given: str) -> None:
     job = replace(make_job("fae"), settings={"layout.hot_bytes": given})
     with pytest.raises(UserError, match="auto"):
         hotset.budget_rows(job, job.train, np.arange(3), np.ones(job.schema.num_rows, np.int64))

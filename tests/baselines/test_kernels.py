@@ -15,10 +15,11 @@ Case = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def make_case(num_rows: int, width: int, num_lookups: int, dtype: torch.dtype, seed: int) -> Case:
-    """Weights [rows, D], frozen [rows], rows looked up [n], gradients [n, D]."""
+    """Weights [rows, D], frozen [rows] of all kinds, rows looked up [n], gradients [n, D]."""
     random = torch.Generator().manual_seed(seed)
     weights = torch.randn(num_rows, width, generator=random, dtype=dtype)
-    frozen = torch.rand(num_rows, generator=random) < 0.2
+    kinds = torch.tensor([kernels.FREE] * 6 + [kernels.RESERVED, kernels.STALE], dtype=torch.uint8)
+    frozen = kinds[torch.randint(len(kinds), (num_rows,), generator=random)]
     rows = torch.randint(num_rows, (num_lookups,), generator=random)
     return weights, frozen, rows, torch.randn(num_lookups, width, generator=random, dtype=dtype)
 
@@ -32,7 +33,7 @@ def assert_same_as_plain(case: Case, optimizer: str) -> None:
     tolerance = 1e-10 if weights.dtype == torch.float64 else 1e-4
     torch.testing.assert_close(weights, plain_weights, rtol=tolerance, atol=tolerance)
     torch.testing.assert_close(state, plain_state, rtol=tolerance, atol=tolerance)
-    untouched = frozen.clone()
+    untouched = frozen != kernels.FREE
     untouched[torch.tensor([row for row in range(len(weights)) if row not in set(rows.tolist())], dtype=int)] = True
     assert torch.equal(weights[untouched], before[untouched])
 

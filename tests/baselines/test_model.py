@@ -67,7 +67,8 @@ def test_flops_are_those_of_the_layers() -> None:
     schema = make_schema(ROWS)
     network = Dlrm(MODELS["small"], schema, seed=0)
     forward = 2 * (3 * 64 + 64 * 16 + (16 + 6) * 64 + 64 * 32 + 32 * 1) + 2 * 4 * 4 * 16
-    assert network.flops_per_input == 3 * forward - 2 * 3 * 64
+    assert network.forward_flops == forward
+    assert network.training_flops == 3 * forward - 2 * 3 * 64
 
 
 @pytest.mark.parametrize("size", [2, 5, 27])

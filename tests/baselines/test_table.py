@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from baselines import kernels
 from baselines.model import initial_rows
 from baselines.optimizer import OPTIMIZERS
 from baselines.table import EmbeddingTable, initial_table
@@ -30,8 +31,22 @@ def test_first_rows_are_the_same_in_every_precision() -> None:
 def test_reserved_rows_are_never_updated() -> None:
     table = make_table()
     assert torch.nonzero(table.frozen).flatten().tolist() == [0, 5, 13]
-    assert table.update(torch.tensor([0, 1, 5]), torch.ones(3, 4)) == (1, 2)
+    assert table.update(torch.tensor([0, 1, 5]), torch.ones(3, 4)) == (1, 0)  # and do not count as thrown away
     assert not table.weights[[0, 5, 13]].any()
+
+
+def test_stale_rows_are_left_until_others_are() -> None:
+    table, rows = make_table(), torch.tensor([0, 1, 1, 2, 6])
+    before = table.weights.clone()
+    for stale, counts in (([0, 1, 2], (1, 2)), ([6], (2, 1)), ([], (3, 0))):
+        marks = torch.zeros(len(table), dtype=torch.bool)
+        marks[stale] = True
+        table.freeze(marks)
+        assert table.update(rows, torch.ones(5, 4)) == counts
+        assert (table.frozen[[0, 5, 13]] == kernels.RESERVED).all()
+        changed = torch.nonzero((table.weights != before).any(dim=1)).flatten()
+        assert not set(changed.tolist()) & set(stale)
+        before = table.weights.clone()
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,6 +58,12 @@ class FakePlacement:
 
 
 PLACEMENTS: list[FakePlacement] = []
+
+
+def check(settings: Mapping[str, Any]) -> None:
+    """A mistake that only the system can judge."""
+    if settings.get("skip.what") == "updates" and settings["skip"] == "loss":
+        raise UserError("skip.what=updates does not go with skip=loss.")
 
 
 def build(job: Job) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import click
@@ -83,6 +84,17 @@ def test_help_imports_nothing_heavy() -> None:
         ("list system", "unknown list 'system': did you mean 'systems'?"),
         ("data inof synthetic", "unknown command 'inof': did you mean 'info'?"),
         ("data prepare kuairand somewhere", "raw files are named with --source"),
+        ("compare --systems fake --seeds ,", "seeds names none"),
+        ("compare --systems fake --datasets ,", "datasets names none"),
+        ("compare --systems fake --seeds 0,1,0", "seeds names 0 more than once"),
+        ("compare --systems fake --datasets tiny,tiny", "datasets names tiny more than once"),
+        ("compare --systems fake --datasets tyni", "unknown data set 'tyni'"),
+        (
+            "compare --systems fake --datasets tiny --set skip=loss --set skip.what=updates --dry-run",
+            "does not go with",
+        ),
+        ("run --system fake --dataset tiny --set skip=loss --set skip.what=updates", "does not go with"),
+        ("run --system fake --dataset tiny --set skip=loss --set skip.what=updates --dry-run", "does not go with"),
     ],
 )
 def test_mistake_ends_in_one_sentence_and_status_2(
@@ -91,6 +103,75 @@ def test_mistake_ends_in_one_sentence_and_status_2(
     assert slipbench(line) == 2
     shown = capsys.readouterr()
     assert shown.err.startswith("slipbench: ") and message in shown.err and shown.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "option", ["seeds", "datasets", "systems", "baseline", "out", "config", "preset", "set", "model"]
+)
+def test_empty_value_is_refused(slipbench: Slipbench, capsys: pytest.CaptureFixture[str], option: str) -> None:
+    assert main(["compare", f"--{option}", ""]) == 2
+    assert f"'--{option}': it is empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "content", "message"),
+    [
+        ("run", 'sistem = "fake"', "unknown option 'sistem': did you mean 'system'?"),
+        ("run --system fake", "epochs = 0", "epochs must be at least 1"),
+        ("run --system fake", 'dataset = "tyni"', "unknown data set 'tyni'"),
+        ("run --system fake", 'model = "rm22"', "unknown model 'rm22'"),
+        ("run --system fake", 'preset = "papre"', "unknown preset 'papre'"),
+        ("run --system fake --dataset tiny", "[set]\nskp = 1", "did you mean 'skip'?"),
+        ("run", "batch_size = 3\nbatch-size = 4", "batch_size and batch-size are the same option"),
+        ("compare", 'systems = ["fake", "othre"]', "unknown system 'othre'"),
+        ("compare --systems fake", "baseline = 5", "unknown baseline (it has to be among the systems) '5'"),
+        ("compare --systems fake", "seeds = []", "seeds names none"),
+        ("compare --systems fake", 'datasets = ""', "datasets names none"),
+        ("compare --systems fake", "repeats = 0", "repeats must be at least 1"),
+        ("compare --systems fake --datasets tiny", "[set]\nskp = 1", "did you mean 'skip'?"),
+    ],
+)
+def test_mistake_in_a_file_names_the_file(
+    slipbench: Slipbench, capsys: pytest.CaptureFixture[str], command: str, content: str, message: str
+) -> None:
+    Path("c.toml").write_text(content)
+    assert slipbench(f"{command} --config c.toml") == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("slipbench: c.toml: ") and message in shown and shown.count("\n") == 1
+
+
+def test_mistake_beside_a_file_is_not_blamed_on_it(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("c.toml").write_text('system = "fake"\ndataset = "tiny"\n[set]\nskip = "none"\n')
+    for mistake in ("--epochs 0", "--set skp=1", "--system fkae", "--model rm22"):
+        assert slipbench(f"run --config c.toml {mistake}") == 2
+        assert "c.toml" not in capsys.readouterr().err
+
+
+def test_help_shows_whole_sentences(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "..." not in shown.partition("Commands:")[2] and "Train one system once and add its row" in shown
+
+
+def test_output_that_cannot_be_written_is_a_sentence() -> None:
+    with Path("/dev/full").open("w") as full:
+        code = "import sys; from bench.cli import main; sys.exit(main(['list', 'datasets']))"
+        done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "slipbench: cannot write the output: No space left on device.\n"
+
+
+def test_warnings_of_libraries_are_not_shown(
+    slipbench: Slipbench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def warning() -> str:
+        warnings.warn("invalid value", RuntimeWarning, stacklevel=1)
+        return "shown"
+
+    monkeypatch.setattr("bench.env.text", warning)
+    assert slipbench("env") == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_unknown_key_of_a_file_is_refused(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from bench.compare import DEFAULT_SYSTEMS, Options, check_baseline, parse_systems, plan
 from bench.results import read_rows
 from datasets.errors import UserError
 from tests.bench import fakes
 from tests.bench.conftest import Slipbench
-from tests.bench.test_run import rows, start, wait_for_rows
+from tests.bench.test_run import RUN, rows, start, wait_for_rows
 
 COMPARE = "compare --datasets tiny --out out --systems"
 
@@ -129,3 +131,59 @@ def test_config_file_names_systems(slipbench: Slipbench) -> None:
     Path("c.toml").write_text('systems = ["fake", "other"]\ndatasets = "tiny"\nseeds = [0, 1]\nbaseline = "other"\n')
     assert slipbench("compare --config c.toml --out out") == 0
     assert len(rows()) == 4 and read_rows(Path("out/compare.csv"))[0]["baseline"] == "other"
+
+
+def test_foreign_files_are_named(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("out").mkdir()
+    for content in (b"run_id,colour\n1,red\n", bytes(range(256)), b"\x00\xff\n\x00\n", b"run_id,x"):
+        Path("out/runs.csv").write_bytes(content)
+        for line in (f"{COMPARE} fake --dry-run", f"{COMPARE} fake", "plot --out out", RUN):
+            assert slipbench(line) == 2
+            shown = capsys.readouterr().err
+            assert "out/runs.csv has other columns" in shown and shown.count("\n") == 1
+        assert Path("out/runs.csv").read_bytes() == content
+
+
+def test_damaged_cells_are_named(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
+    assert slipbench(f"{COMPARE} fake,other --seeds 0") == 0
+    cells = Path("out/cells.csv")
+    for content in (cells.read_text().replace("fake,0,", "fake,none,"), "a,b\n1,2\n"):
+        cells.write_text(content)
+        capsys.readouterr()
+        assert slipbench("plot --out out") == 2
+        shown = capsys.readouterr().err
+        assert "out/cells.csv" in shown and shown.count("\n") == 1
+
+
+def test_nothing_to_draw_is_said(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
+    assert slipbench(f"{COMPARE} fake:fake.end=crash --seeds 0") == 1
+    capsys.readouterr()
+    assert slipbench("plot --out out") == 2
+    assert "there is nothing to draw in out: no run in it is done." in capsys.readouterr().err
+
+
+def test_files_of_others_are_kept(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("out").mkdir()
+    Path("out/compare.md").write_text("mine")
+    assert slipbench(f"{COMPARE} fake --seeds 0") == 2
+    assert "out/compare.md is not one of slipbench's results" in capsys.readouterr().err
+    assert [path.name for path in Path("out").iterdir()] == ["compare.md"]
+
+
+def test_full_disk_leaves_no_figure_and_the_table(
+    slipbench: Slipbench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(figure: Figure, path: Path, **how: object) -> None:
+        path.write_bytes(b"")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", full)
+    assert slipbench(f"{COMPARE} fake,other --seeds 0,1") == 2
+    shown = capsys.readouterr()
+    assert "measured here" in shown.out and "No space left on device" in shown.err
+    assert list(Path("out/figures").iterdir()) == []
+
+
+def test_reason_ends_in_one_full_stop(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
+    assert slipbench(f"{COMPARE} fake,other:fake.end=refuse --seeds 0") == 0
+    assert "install slipbench[cpu]. In no mean." in " ".join(capsys.readouterr().out.split())

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from baselines.optimizer import OPTIMIZERS
+from bench import config
 from bench.config import RunConfig, code_version, flatten, parse_settings, read_file, resolve
 from datasets.errors import UserError
 from tests.bench import fakes
@@ -116,6 +118,10 @@ def test_settings_are_key_value_words() -> None:
 def test_threads_default_to_the_processors() -> None:
     assert RunConfig(threads=0).threads >= 1
     assert RunConfig(threads=3).threads == 3
+
+
+def test_optimizers_are_those_of_the_baselines() -> None:
+    assert config.OPTIMIZERS == OPTIMIZERS
 
 
 def test_code_version_names_package_and_code() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,27 +13,26 @@ import torch
 
 from baselines.clock import Clock
 from baselines.job import Job
+from baselines.placement import Placement
+from baselines.system import Order, Run, System
 from bench import loop
 from bench.outcome import Diverged, Outcome
+from datasets.loader import Batch
 from datasets.store import Split
-from tests.small import build, make_job, make_split
+from tests.small import Notebook, Time, build, make_job, make_split
 
 
-class Notebook:
-    """A recorder that remembers."""
+class Expensive(Notebook):
+    """A recorder that takes its time."""
 
-    def __init__(self) -> None:
-        self.steps: list[dict[str, Any]] = []
-        self.evals: list[dict[str, Any]] = []
+    def __init__(self, time: Time) -> None:
+        super().__init__()
+        self._time = time
 
     def step(self, **window: Any) -> None:
-        self.steps.append(window)
-
-    def eval(self, **point: Any) -> None:
-        self.evals.append(point)
-
-    def progress(self, samples_seen: int, samples_total: int, train_s: float, loss: float) -> None:
-        pass
+        """Remember it, for long."""
+        self._time.passes(1e9)
+        super().step(**window)
 
 
 def run(job: Job, system: str = "dlrm", test: Split | None = None, **options: Any) -> tuple[Outcome, Notebook]:
@@ -43,19 +43,6 @@ def run(job: Job, system: str = "dlrm", test: Split | None = None, **options: An
     finally:
         built.placement.close()
     return outcome, notebook
-
-
-@pytest.mark.parametrize("system", ["dlrm", "fae", "hotline", "slipstream"])
-def test_warm_up_leaves_no_trace(system: str) -> None:
-    losses = [
-        [
-            window["loss"]
-            for window in run(make_job(system, optimizer="adagrad"), system, warmup_steps=warm, window_steps=1)[1].steps
-        ]
-        for warm in (0, 5)
-    ]
-    assert losses[0] == losses[1]
-    assert len(losses[0]) == 14
 
 
 def test_windows_add_up_to_the_run() -> None:
@@ -74,15 +61,48 @@ def test_an_evaluation_at_the_end_is_made_once() -> None:
     assert [point["samples_seen"] for point in notebook.evals] == [32, 64]
 
 
-def test_evaluation_and_warm_up_are_off_the_clock() -> None:
-    ticks = iter(range(10**9))
-    clock = Clock(now=lambda: float(next(ticks)))
-    outcome, _ = run(make_job(epochs=1, clock=clock), eval_every=100, window_steps=1)
-    assert outcome.eval_s > 0
-    phases = sum(phase.seconds for (lane, _), phase in clock.phases.items() if lane == "main")
-    assert phases == clock.train_s
-    assert outcome.eval_s + clock.train_s < next(ticks), "warm-up is in neither"
-    assert not any(name == "evaluate" for _, name in clock.phases)
+def test_steps_and_schedule_are_on_the_clock_and_warm_up_evaluation_and_files_are_not() -> None:
+    time = Time()
+    job = make_job(epochs=1, clock=Clock(now=time))
+    system, outcome, notebook = costly(job, time), Outcome(job.clock), Expensive(time)
+    test = make_split(job.schema, 200, seed=9)
+    loop.train(job, system, outcome, notebook, test=test, eval_every=100, window_steps=1, warmup_steps=5)
+    assert len(notebook.steps) == 7
+    assert job.clock.train_s == 7 * 1 + 10
+    assert [window["seconds"] for window in notebook.steps] == [11, *[1] * 6]
+    assert [point["train_s"] for point in notebook.evals] == [14, 17]
+    assert outcome.eval_s == 2 * 2 * 1e3  # twice, of two splits
+    assert job.clock.prepare_s == 0
+
+
+def costly(job: Job, time: Time) -> System:
+    """A system whose every act takes a time of its own."""
+
+    class Costly(Placement):
+        step_s = 1e6  # of the warm-up
+
+        def train(self, batch: Batch) -> torch.Tensor:
+            time.passes(self.step_s)
+            return super().train(batch)
+
+        def logits(self, batch: Batch) -> torch.Tensor:
+            time.passes(1e3)
+            return super().logits(batch)
+
+        def save(self, ids: torch.Tensor) -> Any:
+            time.passes(1e6)
+            return super().save(ids)
+
+        def restore(self, saved: Any) -> None:
+            super().restore(saved)
+            time.passes(1e6)
+            self.step_s = 1
+
+    def schedule(order: Order) -> Iterator[Run]:
+        time.passes(10)
+        yield Run(order)
+
+    return System(Costly(job), schedule)
 
 
 def test_skipped_samples_count_as_seen_but_not_as_trained() -> None:

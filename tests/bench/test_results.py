@@ -49,7 +49,7 @@ def test_not_measured_is_empty_and_reads_as_missing(tmp_path: Path) -> None:
     results = Results(tmp_path)
     results.append("evals", {"run_id": "a", "samples_seen": 3, "auc": None})
     assert (tmp_path / "evals.csv").read_text().splitlines()[1] == "a,3,,,,"
-    assert results.read("evals")["auc"].isna().all()
+    assert read(tmp_path, "evals")["auc"].isna().all()
 
 
 @pytest.mark.parametrize("torn", ["a,1,2.0,0.75,0.5,0.8", "a,1", "a", '"a, with', '"a""', '"a"', 'a,"b""c'])

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import interrupts
 from bench.results import read_rows
 from tests.bench import fakes
 from tests.bench.conftest import Slipbench
@@ -74,7 +75,8 @@ def test_system_that_cannot_run_here_is_skipped_and_exits_2(
 ) -> None:
     assert slipbench(f"{RUN} --set fake.end=refuse") == 2
     assert rows()[0]["status"] == "skipped" and rows()[0]["samples_seen"] == ""
-    assert capsys.readouterr().err.endswith("slipbench: torchrec is not installed; install slipbench[cpu].\n")
+    shown = capsys.readouterr().err
+    assert shown.endswith(": torchrec is not installed; install slipbench[cpu].\n") and shown.count("torchrec") == 1
 
 
 def test_finished_is_not_run_again_unless_forced(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,11 +121,56 @@ def wait_for_rows(path: Path, number: int) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signal_leaves_a_row(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("times", [1, 4])
+@pytest.mark.parametrize("number", interrupts.SIGNALS, ids=lambda number: number.name)
+def test_signal_leaves_a_row(tmp_path: Path, number: signal.Signals, times: int) -> None:
     process = start(tmp_path, "run --system fake --dataset tiny --set fake.end=hold")
     wait_for_rows(tmp_path / "out" / "steps.csv", 1)
-    process.send_signal(number)
+    for _ in range(times):
+        process.send_signal(number)
+        time.sleep(0.01)
     _, shown = process.communicate(timeout=20)
-    assert process.returncode == 1 and "Traceback" not in shown and "\x1b" not in shown
-    assert rows(tmp_path / "out")[0]["status"] == "interrupted"
+    assert process.returncode == 1 and "\x1b" not in shown
+    assert "Traceback" not in shown and "ignored" not in shown
+    (row,) = rows(tmp_path / "out")
+    assert row["status"] == "interrupted"
+    assert read_rows(tmp_path / "out" / "phases.csv")
+
+
+def test_signals_wait_while_a_run_is_closed() -> None:
+    with interrupts.handled(last=False):
+        with pytest.raises(KeyboardInterrupt), interrupts.held():
+            os.kill(os.getpid(), signal.SIGTERM)
+            finished = True  # reached, and raised at the end
+        assert finished
+    with interrupts.handled(last=False), interrupts.held():
+        os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt), interrupts.allowed():
+            pytest.fail("a signal that has waited interrupts at once")
+        os.kill(os.getpid(), signal.SIGINT)  # and is raised once
+    for number in interrupts.SIGNALS:  # a process that was interrupted has nothing left to do
+        assert signal.getsignal(number) == signal.SIG_IGN
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+def test_nohup_stays() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interrupts.handled(last=False):
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", interrupts.SIGNALS, ids=lambda number: number.name)
+def test_signal_ends_any_command_in_a_sentence(number: signal.Signals) -> None:
+    code = "import time, bench.env, sys\nfrom bench.cli import main\n"
+    code += "def text():\n    print('here', flush=True)\n    time.sleep(30)\n"
+    code += "bench.env.text = text\nsys.argv[1:] = ['env']\nsys.exit(main())"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "here\n"
+    for _ in range(3):
+        process.send_signal(number)
+        time.sleep(0.01)
+    _, shown = process.communicate(timeout=20)
+    assert process.returncode == 1 and shown.strip() == "slipbench: interrupted."

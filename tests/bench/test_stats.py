@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from bench.stats import (
     NO_DIFFERENCE,
     NO_INTERVAL,
-    geometric_mean,
     mean_interval,
     paired_difference,
     paired_ratio,
@@ -55,12 +54,6 @@ def test_verdicts() -> None:
     assert verdict(paired_ratio([(1, 2), (1, 2.1), (1, 1.9)]), 1.0, "faster", "slower") == "slower"
     assert verdict(paired_ratio([(1, 2), (2, 1), (1, 1)]), 1.0, "faster", "slower") == NO_DIFFERENCE
     assert verdict(paired_difference([(1, 1), (2, 2)]), 0.0, "more", "less") == NO_DIFFERENCE
-
-
-def test_geometric_mean() -> None:
-    assert geometric_mean([1, 4, 16]) == pytest.approx(4)
-    with pytest.raises(ValueError, match="no values"):
-        geometric_mean([])
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)), min_size=2, max_size=6))

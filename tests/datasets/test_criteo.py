@@ -22,7 +22,7 @@ LINES = st.lists(
         st.lists(st.none() | st.integers(-3, 2**31), min_size=13, max_size=13),
         st.lists(st.none() | st.integers(0, 3) | st.integers(0, 2**32 - 1), min_size=26, max_size=26),
     ),
-    min_size=1,
+    min_size=2,  # one for training
     max_size=12,
 )
 
@@ -142,3 +142,38 @@ def test_ids_need_not_be_padded(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text(edited(5, 14, "0000000a"))
     both = [prepare("criteo-kaggle", [tmp_path / f"{n}.txt"], {}, tmp_path / n).train.ids for n in "ab"]
     np.testing.assert_array_equal(*both)
+
+
+def refused(tmp_path: Path, content: bytes, name: str = "raw.txt") -> str:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError) as error:
+        prepare("criteo-kaggle", [tmp_path / name], {}, tmp_path / "data")
+    return str(error.value)
+
+
+@pytest.mark.filterwarnings("error")  # what is raised where nobody can catch it
+def test_binary_files_are_refused_in_one_printable_sentence(tmp_path: Path) -> None:
+    for content in (bytes(range(256)) * 50, b"\xff\xfe\x00" * 9000 + b"\n", b"\x89PNG\n\x1a\x00\n" + b"\xff" * 99):
+        message = refused(tmp_path, content)
+        assert "raw.txt" in message and message.isprintable() and len(message) < 400
+    packed = refused(tmp_path, b"no gzip \xff", "raw.gz")
+    assert "cannot be read" in packed and packed.isprintable()
+    assert refused(tmp_path, edited(3, 14, "\x1b" * 500).encode()).endswith("…'.")
+
+
+def test_gzip_is_known_by_its_first_bytes(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_bytes(gzip.compress(text_of(lines_of(20)).encode()))
+    assert len(prepare("criteo-kaggle", [tmp_path / "train.txt"], {}, tmp_path / "data").train) == 17
+
+
+def test_lone_carriage_returns_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(criteo, "READ_BYTES", 7)  # line ends are cut in two
+    (tmp_path / "good.txt").write_bytes(text_of(lines_of(30), "\r\n").encode())
+    assert criteo.count_lines(tmp_path / "good.txt") == 30
+    for end in ("\r", "\n\r", "\r\r\n"):
+        assert "30 carriage returns without a line feed" in refused(tmp_path, text_of(lines_of(30), end).encode())
+
+
+def test_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"is a folder; criteo-kaggle takes the challenge's train\.txt"):
+        prepare("criteo-kaggle", [tmp_path], {}, tmp_path / "data")

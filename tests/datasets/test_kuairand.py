@@ -123,6 +123,41 @@ def test_bad_folders_are_named(folder: Path, tmp_path: Path) -> None:
     assert "user_features.parquet is missing" in message([folder])
 
 
+@pytest.mark.parametrize(
+    ("file", "column", "values", "message"),
+    [
+        ("splits_val", "hourmin", ["1300", "1301"], "column hourmin: expected numbers, found "),
+        ("splits_val", "hourmin", [1300, 1375], "column hourmin: row 1 has 1375"),
+        ("splits_val", "is_click", [7, 0], "column is_click: row 0 has 7"),
+        ("splits_val", "date", [20220430, 99999999], "column date: row 1 has 99999999"),
+        ("splits_val", "time_ms", [None, 3.0], "column time_ms: row 0 has nothing"),
+        ("splits_val", "user_id", ["a", "b"], "column user_id: expected numbers"),
+        ("splits_val", "tab", [[1], [2]], "column tab: expected single values, found list"),
+        ("user_sequences", "long_watch_seq", [3], "column long_watch_seq: expected lists, found int64"),
+    ],
+)
+def test_values_that_cannot_be_are_named(
+    folder: Path, tmp_path: Path, file: str, column: str, values: list[object], message: str
+) -> None:
+    path = folder / f"{file}.parquet"
+    pd.read_parquet(path).assign(**{column: values}).to_parquet(path)
+    with pytest.raises(UserError) as refused:
+        prepare("kuairand", [folder], {}, tmp_path / "data")
+    assert f"{path}, {message}" in str(refused.value)
+
+
+def test_damaged_pages_and_folders_are_named(folder: Path, tmp_path: Path) -> None:
+    path = folder / "splits_val.parquet"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4] + b"\xff" * 200 + whole[204:])
+    with pytest.raises(UserError, match=r"splits_val.parquet cannot be read as Parquet"):
+        prepare("kuairand", [folder], {}, tmp_path / "data")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(UserError, match=r"splits_val.parquet is not a file"):
+        prepare("kuairand", [folder], {}, tmp_path / "data")
+
+
 @pytest.mark.skipif(not REAL.exists(), reason="../shared is absent")
 def test_real_impressions(tmp_path: Path) -> None:
     prepared = prepare("kuairand", [REAL], {}, tmp_path / "data")

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 import torch
 
-from datasets import store
+from datasets import arrays
 from datasets.describe import describe
 from datasets.errors import UserError
 from datasets.store import StoreWriter, data_root, open_set, prepare
 from datasets.writer import NpyStream
-from tests.datasets.conftest import SCHEMA, block
+from tests.datasets.conftest import SCHEMA, block, write
 
 
 def test_round_trip(toy: SimpleNamespace, root: Path, source: Path) -> None:
@@ -67,10 +67,17 @@ def test_arrays_are_taken_by_torch_without_a_warning(toy: SimpleNamespace, root:
     assert open_set("toy").train.dense[0, 0] != 99.0  # copied on write: the file is as it was
 
 
-def test_empty_splits(toy: SimpleNamespace, source: Path) -> None:
-    prepared = prepare("toy", [source], {"rows": 0})
-    assert len(prepared.train) == len(prepared.test) == 0
+def test_empty_splits(tmp_path: Path, toy: SimpleNamespace, source: Path) -> None:
+    toy.write = lambda writer, *_: write(writer, [], {"rows": 0}, print) or writer.append("train", *block(3))
+    prepared = prepare("toy", [source])
+    assert (len(prepared.train), len(prepared.test)) == (3, 0)
     assert "dropped: 7 (too old)" in describe(prepared)
+
+
+def test_no_training_inputs_are_refused(toy: SimpleNamespace, root: Path, source: Path) -> None:
+    with pytest.raises(UserError, match=r"no input is left for training \(0 for validation, 0 for test\).*rows=0"):
+        prepare("toy", [source], {"rows": 0})
+    assert [path.name for path in root.iterdir()] == [".toy.lock"]
 
 
 def test_header_does_not_move(tmp_path: Path) -> None:
@@ -128,16 +135,13 @@ def _put_id(folder: Path, value: int) -> None:
     [
         (lambda f: (f / "test_dense.npy").write_bytes((f / "test_dense.npy").read_bytes()[:-4]), "bytes, expected"),
         (lambda f: (f / "test_dense.npy").unlink(), "test_dense.npy is missing"),
-        (lambda f: (f / "meta.json").write_text('{"name": "to'), "no readable meta.json"),
-        (lambda f: (f / "meta.json").unlink(), "no readable meta.json"),
-        (lambda f: (f / "meta.json").write_text("[]"), "no readable meta.json"),
         (lambda f: _edit_meta(f, files={}), "not complete"),
         (lambda f: _edit_meta(f, schema={"dense": []}), "not complete"),
         (lambda f: _edit_meta(f, splits={}), "not complete"),
         (lambda f: _edit_meta(f, format_version=0), "another version"),
         (lambda f: _edit_meta(f, generator_version=2), "another version"),
-        (lambda f: _put_id(f, 9), "table y has 9 rows, but row 6 of the validation split has id 9"),
-        (lambda f: _put_id(f, -1), "table y has 9 rows, but row 6 of the validation split has id -1"),
+        (lambda f: _put_id(f, 9), "row 6 of the validation split: id 9, but table y has 9 rows"),
+        (lambda f: _put_id(f, -1), "row 6 of the validation split: id -1, but table y has 9 rows"),
     ],
 )
 def test_open_refuses_with_the_command(
@@ -192,7 +196,13 @@ def test_generated_set_is_made_when_absent_or_old(toy: SimpleNamespace, root: Pa
     with pytest.raises(UserError, match=r"data prepare toy$"):
         open_set("toy", options={})
     toy.VERSION = 2
-    assert open_set("toy", options={}).meta["generator_version"] == 2
+    with pytest.raises(UserError, match=r"rows=3 \(asked for: 10\)"):
+        open_set("toy", options={})
+    meta = open_set("toy").meta
+    assert (meta["generator_version"], meta["options"]) == (2, {"rows": 3})
+    toy.VERSION = 1
+    with pytest.raises(UserError, match="another version"):  # a newer one is not replaced
+        open_set("toy")
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
@@ -269,8 +279,8 @@ def test_data_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_ids_are_checked_in_every_block(toy: SimpleNamespace, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "CHECK_ROWS", 4)
+    monkeypatch.setattr(arrays, "CHECK_ROWS", 4)
     path = prepare("toy", [source]).path
     _put_id(path, 77)
-    with pytest.raises(UserError, match="row 6 of the validation split has id 77"):
+    with pytest.raises(UserError, match="row 6 of the validation split: id 77"):
         open_set("toy")

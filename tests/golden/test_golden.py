@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.small import build, make_job, train_epochs
+from tests.small import assert_hot_and_cold, build, make_job, train_epochs
 
 HERE = Path(__file__).parent
-HOT = {"layout.hot_bytes": "18000"}  # of twice that: rows of 8 float64
+HOT = {"layout.hot_bytes": "18000"}  # of twice that: rows of 8 float64; hot and cold lookups both occur
 SKIPPING = HOT | {"slipstream.window": "0.2", "slipstream.tolerance": "0.2"}
 
 
@@ -26,11 +26,13 @@ SKIPPING = HOT | {"slipstream.window": "0.2", "slipstream.tolerance": "0.2"}
 def test_losses_are_those_of_the_golden_file(name: str, system: str, settings: dict[str, str]) -> None:
     job = make_job(system, precision="fp64", num_inputs=32 * 20 + 11, lr=0.1, settings=settings)
     built = build(system, job)
-    losses = train_epochs(job, built, job.epochs)
+    walk = train_epochs(job, built, job.epochs)
     built.placement.close()
+    assert_hot_and_cold(job, walk.runs)
+    assert (len(walk.skipped) > 0) == (system == "slipstream")
     path = HERE / f"{name}.txt"
     if os.environ.get("SLIPBENCH_UPDATE_GOLDEN"):
-        path.write_text("".join(f"{step}\t{loss:.12f}\n" for step, loss in enumerate(losses)))
+        path.write_text("".join(f"{step}\t{loss:.12f}\n" for step, loss in enumerate(walk.losses)))
     steps, golden = np.loadtxt(path, unpack=True)
-    assert steps.tolist() == list(range(len(losses)))
-    np.testing.assert_allclose(losses, golden, rtol=0, atol=1e-9)
+    assert steps.tolist() == list(range(len(walk.losses)))
+    np.testing.assert_allclose(walk.losses, golden, rtol=0, atol=1e-9)

@@ -8,9 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baselines.clock import Clock
+from baselines.hot_placement import HotPlacement
+from baselines.system import Run
+from slipstream.classifier import Decision, InputClassifier
 from slipstream.policies import POLICIES, Choice, load_policy
 from slipstream.policies.importance import probabilities, sample
 from slipstream.sampling import input_changes, search_threshold
+from tests.small import build, hot_settings, make_job
 
 
 def choice(num_inputs: int = 1000, seed: int = 0) -> Choice:
@@ -87,3 +91,27 @@ def test_importance_weights_leave_sums_unbiased() -> None:
     assert probability.min() >= 0.05
     estimates = [(values / probability)[sample(probability, 200, random)].sum() for _ in range(2000)]
     assert np.mean(estimates) == pytest.approx(values.sum(), rel=0.01)
+
+
+@pytest.mark.parametrize("kind", ["hot", "mixed"])
+def test_what_is_kept_keeps_its_weights(kind: str) -> None:
+    decision = Decision(np.arange(12) % 3 == 1, np.arange(12, dtype=np.float32))
+    order = np.random.default_rng(0).permutation(12)
+    runs = list(decision.apply([Run(order[:7], kind), Run(order[7:], kind)], batch_size=4))  # type: ignore[arg-type]
+    trained = [run for run in runs if run.kind != "skipped"]
+    for run in trained:
+        assert run.weights is not None and (run.weights == run.inputs).all()
+    assert sorted(np.concatenate([run.inputs for run in trained])) == [0, 2, 3, 5, 6, 8, 9, 11]
+
+
+@pytest.mark.parametrize(("alpha", "drops"), [(0, False), (4, False), (3, True), (1, True)])
+def test_inputs_that_never_have_all_rows_stale_are_dropped_by_a_smaller_alpha_only(alpha: int, drops: bool) -> None:
+    job = make_job("slipstream", settings=hot_settings("slipstream") | {"slipstream.alpha": alpha})
+    placement = build("slipstream", job).placement
+    assert isinstance(placement, HotPlacement)
+    changes = np.random.default_rng(0).random(job.schema.num_rows) / 10
+    changes[: job.schema.table_offsets[1]] = np.inf  # every input looks up one row of the first table
+    inputs = np.arange(len(job.train))
+    decision = InputClassifier(job, placement).decide(changes, inputs[:0], inputs)
+    assert decision.dropped.any() == drops
+    assert ("no threshold found" in job.notes) == (not drops)

@@ -12,9 +12,9 @@ from baselines.hot_placement import HotPlacement
 from baselines.job import Job
 from baselines.system import System
 from datasets.errors import UserError
-from datasets.loader import read
 from slipstream.policies import POLICIES
-from tests.small import build, epoch_runs, make_job, train_epochs
+from slipstream.snapshot import SnapshotBlock
+from tests.small import assert_hot_and_cold, build, epoch_runs, make_job, train_epochs
 
 LAYOUTS = ("fae", "hotline")
 NUM_INPUTS = 32 * 40 + 11
@@ -35,28 +35,13 @@ def slipstream(layout: str, **settings: Any) -> tuple[Job, System]:
     return job, build("slipstream", job)
 
 
-def walk(job: Job, system: System, epoch: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Train one epoch; the inputs trained and the inputs skipped, in order."""
-    trained, skipped = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    with job.clock.run():
-        for run in epoch_runs(job, system, epoch):
-            if run.kind == "skipped":
-                skipped.append(run.inputs)
-                continue
-            trained.append(run.inputs)
-            for first in range(0, len(run.inputs), job.batch_size):
-                part = slice(first, first + job.batch_size)
-                weights = None if run.weights is None else run.weights[part]
-                system.placement.train(read(job.train, run.inputs[part], weights))
-    return np.concatenate(trained), np.concatenate(skipped)
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_some_hot_inputs_are_skipped_in_every_epoch_and_every_input_is_dealt_with_once(layout: str) -> None:
     job, system = slipstream(layout)
     for epoch in range(2):
-        trained, skipped = walk(job, system, epoch)
-        assert sorted(np.concatenate([trained, skipped])) == list(range(NUM_INPUTS))
+        walk = train_epochs(job, system, first=epoch)
+        skipped = walk.skipped
+        assert sorted(np.concatenate([walk.trained, skipped])) == list(range(NUM_INPUTS))
         assert 0.05 * NUM_INPUTS < len(skipped) < 0.5 * NUM_INPUTS
         assert isinstance(system.placement, HotPlacement)
         assert system.placement.is_hot(skipped).all()
@@ -68,7 +53,7 @@ def test_the_controls_drop_as_many_inputs_as_staleness_does(layout: str) -> None
     counts = {}
     for policy in POLICIES:
         job, system = slipstream(layout, skip=policy)
-        counts[policy] = len(walk(job, system)[1])
+        counts[policy] = len(train_epochs(job, system).skipped)
         system.placement.close()
     assert len(set(counts.values())) == 1, counts
 
@@ -79,9 +64,44 @@ def test_without_skipping_it_is_the_system_of_its_layout(layout: str) -> None:
     shared = {key: value for key, value in job.settings.items() if key.startswith(("layout", layout))}
     other_job = make_job(layout, num_inputs=NUM_INPUTS, settings=shared)
     other = build(layout, other_job)
-    assert train_epochs(job, system, 2) == train_epochs(other_job, other, 2)
+    walks = train_epochs(job, system, 2), train_epochs(other_job, other, 2)
+    assert walks[0].losses == walks[1].losses
+    assert_hot_and_cold(job, walks[0].runs)
     assert torch.equal(system.placement.rows(), other.placement.rows())
     system.placement.close(), other.placement.close()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_importance_trains_the_rest_of_the_epoch_with_weights(layout: str) -> None:
+    job, system = slipstream(layout, skip="importance")
+    walk = train_epochs(job, system)
+    assert len(walk.skipped) > 0
+    first = next(number for number, run in enumerate(walk.runs) if run.kind == "skipped") - 1
+    rest = [run for run in walk.runs[first:] if run.kind != "skipped"]
+    assert all(run.weights is None for run in walk.runs[:first])
+    weights = np.concatenate([np.empty(0), *(run.weights for run in rest if run.weights is not None)])
+    assert len(weights) == sum(len(run.inputs) for run in rest)
+    assert weights.max() > 1
+    system.placement.close()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_smaller_alpha_drops_inputs_that_have_a_row_which_is_never_stale(
+    layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changes(block: SnapshotBlock) -> np.ndarray:
+        found = real(block)
+        found[: job.schema.table_offsets[1]] = np.inf  # every input looks up one row of the first table
+        return found
+
+    real = SnapshotBlock.changes
+    monkeypatch.setattr(SnapshotBlock, "changes", changes)
+    skipped = {}
+    for alpha in (0, 3):
+        job, system = slipstream(layout, slipstream__alpha=alpha)
+        skipped[alpha] = len(train_epochs(job, system).skipped)
+        system.placement.close()
+    assert skipped[0] == 0 < skipped[3]
 
 
 def test_snapshots_come_after_their_share_of_hot_mini_batches_and_in_one_run() -> None:
@@ -105,7 +125,7 @@ def test_staleness_pays_for_its_decision_and_random_dropping_does_not() -> None:
     phases = {}
     for policy in ("stale", "random", "loss"):
         job, system = slipstream("fae", skip=policy)
-        walk(job, system)
+        train_epochs(job, system)
         phases[policy] = {name for _, name in job.clock.phases}
     assert {"snapshot", "threshold", "classify"} <= phases["stale"]
     assert not {"snapshot", "threshold", "classify", "score"} & phases["random"]
@@ -114,14 +134,14 @@ def test_staleness_pays_for_its_decision_and_random_dropping_does_not() -> None:
 
 def test_a_row_that_was_not_touched_is_stale_only_if_it_may_be() -> None:
     job, system = slipstream("fae", stale="touched-only")
-    walk(job, system)
+    train_epochs(job, system)
     assert any("0.0% of these not touched" in note for note in job.notes), job.notes
 
 
 def test_throwing_updates_away_trains_all_inputs_and_leaves_stale_rows_as_they_are() -> None:
     job, system = slipstream("fae", skip__what="updates")
-    trained, skipped = walk(job, system)
-    assert len(trained) == NUM_INPUTS and len(skipped) == 0
+    walk = train_epochs(job, system)
+    assert len(walk.trained) == NUM_INPUTS and len(walk.skipped) == 0
     assert job.clock.totals["row_updates_skipped"] > 0
     placement = system.placement
     assert isinstance(placement, HotPlacement)
@@ -142,5 +162,5 @@ def test_updates_are_thrown_away_for_staleness_only(policy: str) -> None:
 
 def test_a_threshold_that_is_not_found_is_noted_and_nothing_is_skipped() -> None:
     job, system = slipstream("fae", slipstream__t_max="0")
-    assert len(walk(job, system)[1]) == 0
+    assert len(train_epochs(job, system).skipped) == 0
     assert "no threshold found" in job.notes

@@ -1,0 +1,25 @@
+"""The figures: what each draws, from a `Source`; `bench.plot` loads and saves. To add one, add it to `FIGURES`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from bench.figures.accuracy import accuracy_over_time
+from bench.figures.bars import skip_policies, speedups
+from bench.figures.common import Source
+from bench.figures.phases import time_by_phase
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["FIGURES", "Source"]
+
+FIGURES: dict[str, Callable[[Source, pd.DataFrame, str], Figure | None]] = {  # None: no data for it
+    "speedup": speedups,
+    "accuracy-over-time": accuracy_over_time,
+    "time-by-phase": time_by_phase,
+    "skip-policies": skip_policies,
+}

@@ -1,0 +1,33 @@
+"""The dense network in training: what a weight does to a step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from baselines.optimizer import OPTIMIZERS
+from datasets.loader import Batch, read
+from tests.small import build, dense_weights, make_job
+
+
+def after(batch: Batch, optimizer: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows and dense weights after a step."""
+    job = make_job("dlrm", precision="fp64", optimizer=optimizer)
+    system = build("dlrm", job)
+    system.placement.train(batch)
+    return system.placement.rows(), dense_weights(system, job)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_an_input_of_weight_two_is_one_twice_and_one_of_weight_zero_is_not_there(optimizer: str) -> None:
+    train = make_job("dlrm").train
+    pair = read(train, np.array([3, 5]))
+    weighted = after(replace(pair, weights=torch.tensor([2.0, 0.0])), optimizer)
+    doubled = after(read(train, np.array([3, 3])), optimizer)
+    plain = after(pair, optimizer)
+    for one, other, without in zip(weighted, doubled, plain, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+        assert float((one - without).abs().max()) > 1e-4

@@ -232,7 +232,11 @@ def _settings_of(system: str) -> list[str]:
         declared = load_system(system).SETTINGS
     except ImportError:
         return []
-    return [f"--set {item.key}={_default(item.default)}  {item.help}" for item in declared]
+    return [f"--set {item.key}={_default(item.default)}  {item.help}{_choices(item.choices)}" for item in declared]
+
+
+def _choices(choices: Sequence[str]) -> str:
+    return f" ({' | '.join(choices)})" if choices else ""
 
 
 def _default(value: Any) -> str:

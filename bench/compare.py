@@ -24,11 +24,11 @@ from datasets.store import data_root, open_set
 
 SYSTEMS = ("xdl-cpu", "xdl", "dlrm", "torchrec", "fae", "hotline")
 POLICIES = ("", "skip=none", "skip=random", "skip=loss", "skip=importance", "stale=touched-only", "skip.what=updates")
-HOTLINE_POLICIES = ("", "skip=none", "skip=random", "skip=importance")
+HOTLINE_POLICIES = POLICIES[:5]
 DEFAULT_SYSTEMS = (
     *SYSTEMS,
     *(f"slipstream:{policy}".rstrip(":") for policy in POLICIES),
-    *(f"slipstream:slipstream.layout=hotline:{policy}".rstrip(":") for policy in HOTLINE_POLICIES),
+    *(f"slipstream:layout=hotline:{policy}".rstrip(":") for policy in HOTLINE_POLICIES),
 )
 FAILED = ("failed", "diverged", "interrupted", "missing")
 
@@ -43,9 +43,9 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """The name in tables and figures: `slipstream layout=hotline skip=random`, `dlrm#2`."""
+        """The name in tables and figures: `slipstream:layout=hotline:skip=random`, `dlrm#2`."""
         words = [f"{key.removeprefix(self.system + '.')}={value}" for key, value in self.settings.items()]
-        return " ".join([self.system, *words]) + (f"#{self.copy + 1}" if self.copy else "")
+        return ":".join([self.system, *words]) + (f"#{self.copy + 1}" if self.copy else "")
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,18 @@ class Options:
 
 
 def parse_systems(specs: Sequence[str]) -> list[Entry]:
-    """`NAME[:KEY=VALUE]...` each. The same one listed again is a second, independent set of runs."""
+    """`NAME[:KEY=VALUE]...` each. The same one listed again is a second, independent set of runs.
+
+    A key that begins with the system's own name may leave it out: `slipstream:layout=hotline`.
+    """
     seen: Counter[tuple[str, str]] = Counter()
     entries = []
     for spec in specs:
         name, *words = spec.strip().split(":")
         if name not in system_names():
             raise unknown("system", name, system_names())
-        settings = parse_settings(words)
+        declared = {setting.key for setting in load_system(name).SETTINGS}
+        settings = {_whole(name, key, declared): value for key, value in parse_settings(words).items()}
         key = (name, repr(sorted(settings.items())))
         entries.append(Entry(name, settings, seen[key]))
         seen[key] += 1
@@ -83,10 +87,18 @@ def parse_systems(specs: Sequence[str]) -> list[Entry]:
     return entries
 
 
+def _whole(system: str, key: str, declared: set[str]) -> str:
+    longer = f"{system}.{key}"
+    return longer if key not in declared and longer in declared else key
+
+
 def plan(
     entries: Sequence[Entry], datasets: Sequence[str], seeds: Sequence[int], repeats: int, options: Options
 ) -> list[Cell]:
-    """Every run, in the order A B C A B C: what disturbs the machine for a while disturbs all systems alike."""
+    """Every run, in rounds: what disturbs the machine for a while disturbs all systems alike.
+
+    Each round begins with another system (A B C, B C A, …), so that none has the same neighbours or place every time.
+    """
     declared: dict[str, tuple[Setting, ...]] = {entry.system: load_system(entry.system).SETTINGS for entry in entries}
     everywhere = sorted({setting.key for settings in declared.values() for setting in settings})
     for key in options.settings:
@@ -94,11 +106,11 @@ def plan(
             raise UserError(f"none of the selected systems has settings, so '{key}' cannot be set; leave it out.")
         if key not in everywhere:
             raise unknown("setting of the selected systems", key, everywhere)
-    cells = []
+    cells: list[Cell] = []
     for dataset in datasets:
         for seed in seeds:
             for pair in range(repeats):
-                for entry in entries:
+                for entry in rotated(entries, len(cells) // len(entries)):
                     own = {setting.key for setting in declared[entry.system]}
                     shared = {key: value for key, value in options.settings.items() if key in own}
                     names = {"system": entry.system, "dataset": dataset, "seed": seed}
@@ -106,6 +118,12 @@ def plan(
                     config = resolve({**options.given, **names, **number}, {**shared, **entry.settings}, options.preset)
                     cells.append(Cell(entry.label, pair, config))
     return cells
+
+
+def rotated(entries: Sequence[Entry], by: int) -> list[Entry]:
+    """The entries from number `by` (modulo their number) on, and then those before it."""
+    by %= len(entries)
+    return [*entries[by:], *entries[:by]]
 
 
 def check_baseline(entries: Sequence[Entry], baseline: Any) -> str:
@@ -135,6 +153,12 @@ def finished_hashes(out: Path) -> set[str]:
     return {row["config_hash"] for row in rows if row["status"] == "done" and row["code_version"] == code_version()}
 
 
+def num_of_other_code(digests: Sequence[str], out: Path) -> int:
+    """How many of these configurations are done, but with another version of the code only."""
+    done = {row["config_hash"] for row in read_rows(out / "runs.csv", RUNS) if row["status"] == "done"}
+    return len((done & set(digests)) - finished_hashes(out))
+
+
 def compare(
     cells: Sequence[Cell], out: Path, progress: Progress, baseline: str, force: bool = False
 ) -> tuple[str, int]:
@@ -144,17 +168,20 @@ def compare(
     """
     Results(out)  # refuses a folder that cannot be written before anything runs
     digests = hashes(cells, progress.say)
-    _run_all(cells, digests, out, progress, force)
+    num_before = _run_all(cells, digests, out, progress, force)
     rows = collect(cells, digests, out)
-    return write_tables(rows, out, baseline), int(rows["status"].isin(FAILED).any())
+    return write_tables(rows, out, baseline, num_before), int(rows["status"].isin(FAILED).any())
 
 
-def _run_all(cells: Sequence[Cell], digests: Sequence[str], out: Path, progress: Progress, force: bool) -> None:
-    """Run the cells in order; an interruption ends it, since the same command goes on from there."""
+def _run_all(cells: Sequence[Cell], digests: Sequence[str], out: Path, progress: Progress, force: bool) -> int:
+    """Run the cells in order, and return how many were done before; the same command goes on after an interruption."""
     before = set() if force else finished_hashes(out)
     todo = [cell for cell, digest in zip(cells, digests, strict=True) if digest not in before]
-    if len(todo) < len(cells):
-        progress.say(f"{len(cells) - len(todo)} of {len(cells)} runs are done already; --force runs them again")
+    num_before = len(cells) - len(todo)
+    if num_before:
+        progress.say(f"{num_before} of {len(cells)} runs are done already; --force runs them again")
+    if num_stale := num_of_other_code(digests, out):
+        progress.say(f"{num_stale} runs in {out} were made by other code than {code_version()}, and do not count")
     begin = time.monotonic()
     for index, cell in enumerate(todo):
         left = (time.monotonic() - begin) / index * (len(todo) - index) if index else 0.0
@@ -164,7 +191,8 @@ def _run_all(cells: Sequence[Cell], digests: Sequence[str], out: Path, progress:
         row = run_cell(cell.config, out, progress, title=title, force=force)
         if row["status"] == "interrupted":
             progress.say("interrupted; the same command goes on from here.")
-            return
+            break
+    return num_before
 
 
 def collect(cells: Sequence[Cell], digests: Sequence[str], out: Path) -> pd.DataFrame:
@@ -181,10 +209,10 @@ def collect(cells: Sequence[Cell], digests: Sequence[str], out: Path) -> pd.Data
     return frame.astype({"pair": int, "seed": int})
 
 
-def write_tables(rows: pd.DataFrame, out: Path, baseline: str) -> str:
-    """Write the comparison's files and return its text."""
+def write_tables(rows: pd.DataFrame, out: Path, baseline: str, num_before: int = 0) -> str:
+    """Write the comparison's files and return its text; `num_before` of its runs are of an earlier command."""
     summary, policies = summarise(rows, baseline), summarise_policies(rows)
-    built, lines = table.tables(summary, policies), table.notes(rows, summary)
+    built, lines = table.tables(summary, policies), table.notes(rows, summary, policies, num_before)
     texts = {"cells.csv": rows.to_csv(index=False), "compare.csv": summary.to_csv(index=False)}
     if len(policies):
         texts["compare_policies.csv"] = policies.to_csv(index=False)

@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+MIN_PAIRS = 3  # two leave an interval of six times their spread to either side, which says nothing
+
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value, its interval (None where fewer than two pairs leave none), and the number of pairs behind it."""
+    """A value, its interval (None for fewer than MIN_PAIRS pairs), and the number of pairs behind it."""
 
     value: float
     low: float | None
@@ -35,8 +37,8 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Estimate
     if n == 0:
         return None
     mean = math.fsum(values) / n
-    if n == 1:
-        return Estimate(mean, None, None, 1)
+    if n < MIN_PAIRS:
+        return Estimate(mean, None, None, n)
     from scipy.stats import t  # half a second to import, so only where it is needed
 
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from bench.stats import NO_DIFFERENCE, NO_INTERVAL
+from bench.stats import NO_DIFFERENCE, NO_INTERVAL, Estimate, verdict
 from bench.summary import REFERENCES, STATUSES
 
 MB, MILLION = 1e6, 1e6
@@ -79,7 +79,7 @@ def statuses(row: pd.Series) -> str:
 Column = tuple[str, Callable[[pd.Series], str]]
 MAIN: tuple[Column, ...] = (
     ("system", lambda row: row["label"]),
-    ("samples/s", lambda row: number(row["samples_per_s"])),
+    ("seen/s", lambda row: number(row["samples_per_s"])),
     ("train s", lambda row: number(row["train_s"], ".2f")),
     ("speed-up [95 %]", lambda row: interval(row, "speedup", ".2f")),
     ("verdict on time", lambda row: row["verdict"]),
@@ -96,7 +96,7 @@ WORK: tuple[Column, ...] = (
     ("link down MB", lambda row: number(row["link_to_host_bytes"], ",.1f", MB)),
     ("net MB", lambda row: number(row["net_bytes"], ",.1f", MB)),
     ("rows written M", lambda row: number(row["rows_written"], ",.2f", MILLION)),
-    ("published: speed-up (source)", lambda row: row["published_speedup"]),
+    ("published on GPU servers (source)", lambda row: row["published_speedup"]),
 )
 POLICIES: tuple[Column, ...] = (
     ("layout", lambda row: row["layout"]),
@@ -110,7 +110,7 @@ POLICIES: tuple[Column, ...] = (
     ),
     ("n", lambda row: str(max(int(row[f"auc_vs_{reference}_n"]) for reference in REFERENCES))),
 )
-WORDS = ("verdict on time", "runs", "published: speed-up (source)", "policy")
+WORDS = ("verdict on time", "runs", "published on GPU servers (source)", "policy")
 
 
 def build(title: str, columns: Sequence[Column], frame: pd.DataFrame) -> Table:
@@ -132,16 +132,22 @@ def tables(summary: pd.DataFrame, policies: pd.DataFrame) -> list[Table]:
     return built
 
 
-def notes(cells: pd.DataFrame, summary: pd.DataFrame) -> list[str]:
+def notes(cells: pd.DataFrame, summary: pd.DataFrame, policies: pd.DataFrame, num_before: int = 0) -> list[str]:
     """What a reader has to know to read the tables right."""
     num_seeds = cells["seed"].nunique()
     lines = [
-        f"samples/s and train s are medians, AUC and log loss means over {num_seeds} seed(s), on the test split. "
-        "Speed-up: the baseline's train s over the system's; above 1 is faster. Brackets and ± are 95 % intervals of "
-        "paired, interleaved runs.",
-        f"'{NO_DIFFERENCE}': the interval holds 1. '{NO_INTERVAL}': one pair has no interval; take more --seeds or "
-        "--repeats.",
+        *judgements(policies),
+        f"seen/s (samples seen by train s; skipped ones count as seen) and train s are medians, AUC and log loss means "
+        f"over {num_seeds} seed(s), on the test split. Speed-up: the baseline's train s over the system's, the "
+        "geometric mean over pairs of runs; above 1 is faster. Brackets and ± are 95 % intervals over paired, "
+        "interleaved runs.",
+        f"'{NO_DIFFERENCE}': the interval holds 1. '{NO_INTERVAL}': take more --seeds or --repeats.",
     ]
+    if num_before:
+        lines.append(
+            f"{num_before} of the {len(cells)} runs were made by an earlier command: their times are not interleaved "
+            "with the others', so ratios between the two say less. --force runs all of them again."
+        )
     if cells["device"].astype(str).str.startswith("cpu").any():
         lines.append(
             "Host and device are one CPU here, so layouts alone are not expected to win: the link's bytes are counted, "
@@ -150,11 +156,36 @@ def notes(cells: pd.DataFrame, summary: pd.DataFrame) -> list[str]:
         if {"xdl", "xdl-cpu"} <= set(cells["system"]):
             lines.append("Without a GPU xdl and xdl-cpu are the same run; what differs between the two is noise.")
     lines.append(
-        "Published ratios are the papers' own, with one GPU of their server (abstracts: the average they name); a set "
+        "Published ratios are the papers' own, on servers with GPUs (charts: one GPU; abstracts: an average); a set "
         "that is not in the papers stands beside their averages."
     )
     lines += _ends(summary)
     return lines
+
+
+def judgements(policies: pd.DataFrame) -> list[str]:
+    """What the paper's policy buys: a sentence for each data set and layout, staleness against random dropping."""
+    if not len(policies):
+        return []
+    lines = []
+    for _, row in policies[policies["policy"] == "stale"].iterrows():
+        for reference in REFERENCES:
+            name = f"auc_vs_{reference}"
+            if not row[f"{name}_n"]:
+                continue
+            low, high = (none_if_nan(row[f"{name}_{end}"]) for end in ("low", "high"))
+            estimate = Estimate(row[name], low, high, int(row[f"{name}_n"]))
+            said = verdict(estimate, 0.0, "higher", "lower")
+            lines.append(
+                f"{row['dataset']}, {row['layout']}'s layout: AUC of skip=stale minus that of skip={reference} is "
+                f"{plus_minus(row, name)} (n = {estimate.n}): {said}."
+            )
+    return lines
+
+
+def none_if_nan(value: float) -> float | None:
+    """None for what is not a number in a frame."""
+    return None if pd.isna(value) else float(value)
 
 
 def _ends(summary: pd.DataFrame) -> list[str]:

@@ -186,7 +186,7 @@ def _ratio(estimate: Estimate) -> str:
 
 def _gain(estimate: Estimate) -> str:
     half = estimate.half_width
-    return f"{estimate.value:+.4f}".replace("-", "−") + (" (one seed)" if half is None else f" ± {half:.4f}")
+    return f"{estimate.value:+.4f}".replace("-", "−") + (" (too few seeds)" if half is None else f" ± {half:.4f}")
 
 
 def against_random(cells: pd.DataFrame) -> dict[str, list[Bar]]:
@@ -225,7 +225,7 @@ def skip_policies(source: Source, cells: pd.DataFrame, dataset: str) -> Figure |
     text = (
         "Further right is more accurate; the reference is skip=random on the same layout, 'none' drops nothing. Mean "
         f"of the differences ± half the 95 % interval, paired over seeds; {counts([e.n for e in estimates], 'seeds')} "
-        "a policy. Grey and dotted: no difference shown, the interval holds 0 or one seed leaves none. An arrowhead: "
+        "a policy. Grey and dotted: no difference shown, the interval holds 0 or too few seeds leave none. Arrowhead: "
         "goes on beyond the axis."
     )
     return caption(figure, text)

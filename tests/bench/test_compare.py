@@ -22,20 +22,20 @@ COMPARE = "compare --datasets tiny --out out --systems"
 
 def test_labels_number_what_is_listed_twice() -> None:
     entries = parse_systems(["dlrm", "slipstream:slipstream.layout=hotline:skip=random", "dlrm", "slipstream"])
-    labels = ["dlrm", "slipstream layout=hotline skip=random", "dlrm#2", "slipstream"]
+    labels = ["dlrm", "slipstream:layout=hotline:skip=random", "dlrm#2", "slipstream"]
     assert [entry.label for entry in entries] == labels
 
 
 def test_default_list_holds_all_systems_and_controls_once() -> None:
-    assert len(DEFAULT_SYSTEMS) == 17 and len(set(DEFAULT_SYSTEMS)) == 17
+    assert len(DEFAULT_SYSTEMS) == 18 and len(set(DEFAULT_SYSTEMS)) == 18
     assert {"xdl-cpu", "xdl", "dlrm", "torchrec", "fae", "hotline", "slipstream"} <= set(DEFAULT_SYSTEMS)
     assert "slipstream:stale=touched-only" in DEFAULT_SYSTEMS
-    assert "slipstream:slipstream.layout=hotline:skip=random" in DEFAULT_SYSTEMS
+    assert "slipstream:layout=hotline:skip=random" in DEFAULT_SYSTEMS
 
 
 def test_plan_interleaves_and_gives_copies_their_own_repeats(slipbench: Slipbench) -> None:
     cells = plan(parse_systems(["fake", "other", "fake"]), ["tiny"], [0, 1], 2, Options({}, {}))
-    assert [cell.label for cell in cells[:6]] == ["fake", "other", "fake#2"] * 2
+    assert [cell.label for cell in cells[:6]] == ["fake", "other", "fake#2", "other", "fake#2", "fake"]
     assert [(c.config.seed, c.pair, c.config.repeat) for c in cells if c.label == "fake#2"] == [
         (0, 0, 2), (0, 1, 3), (1, 0, 2), (1, 1, 3),
     ]  # fmt: skip
@@ -63,7 +63,7 @@ def test_compare_writes_tables_and_figures(slipbench: Slipbench, capsys: pytest.
     assert "tiny: measured here, against fake" in shown.out and "fake#2" in shown.out
     assert "Host and device are one CPU here" in shown.out and "published" in shown.out
     assert max(map(len, shown.out.split("\n\n* ")[0].splitlines())) <= 160
-    assert "run 9 of 9: fake#2 on tiny, seed 2; all runs: about" in shown.err and "\x1b" not in shown.err
+    assert "run 9 of 9: other on tiny, seed 2; all runs: about" in shown.err and "\x1b" not in shown.err
     summary = pd.read_csv("out/compare.csv")
     assert summary["label"].tolist() == ["fake", "other", "fake#2"]
     assert summary["num_done"].tolist() == [3, 3, 3] and summary["speedup_n"].tolist() == [0, 3, 3]
@@ -81,7 +81,7 @@ def test_failed_cell_is_shown_and_in_no_mean(slipbench: Slipbench, capsys: pytes
     shown = capsys.readouterr()
     assert "2 failed" in shown.out and "ZeroDivisionError" in shown.out and "In no mean." in shown.out
     summary = pd.read_csv("out/compare.csv").set_index("label")
-    assert pd.isna(summary.loc["other fake.end=crash", "train_s"]) and summary.loc["fake", "num_done"] == 2
+    assert pd.isna(summary.loc["other:fake.end=crash", "train_s"]) and summary.loc["fake", "num_done"] == 2
     assert shown.err.count("run ") >= 4  # the comparison went on
 
 

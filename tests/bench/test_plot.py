@@ -65,10 +65,10 @@ def test_scale_of_speedups_is_symmetric_in_ratios() -> None:
 
 def test_policies_have_a_panel_for_each_layout_and_readable_names() -> None:
     labels = {"skip=stale": 0.72, "skip=loss": 0.6, "skip=random": 0.7, "skip.what=updates": 0.71}
-    rows = [cell(f"slipstream {label}", seed, 1.0, auc) for label, auc in labels.items() for seed in range(2)]
+    rows = [cell(f"slipstream {label}", seed, 1.0, auc) for label, auc in labels.items() for seed in range(3)]
     hotline = "slipstream.layout=hotline"
     for skip, auc in (("random", 0.7), ("none", 0.75)):
-        rows += [cell(f"slipstream skip={skip} {hotline}", seed, 1.0, auc) for seed in range(2)]
+        rows += [cell(f"slipstream skip={skip} {hotline}", seed, 1.0, auc) for seed in range(3)]
     panels = against_random(frame(rows))
     assert {name: [bar.name for bar in bars] for name, bars in panels.items()} == {
         "layout fae": ["stale", "lowest loss", "random", "stale, updates thrown away"],

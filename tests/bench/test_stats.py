@@ -36,10 +36,15 @@ def test_paired_difference_of_students_sleep_data() -> None:
 
 
 def test_paired_ratio_is_taken_on_logarithms() -> None:
-    estimate = paired_ratio([(2, 1), (8, 1)])
+    estimate = paired_ratio([(2, 1), (4, 1), (8, 1)])
     assert estimate is not None and estimate.low is not None and estimate.high is not None
     assert estimate.value == pytest.approx(4)
     assert estimate.low * estimate.high == pytest.approx(16)
+
+
+def test_two_pairs_have_no_interval_worth_showing() -> None:
+    two = paired_ratio([(3, 2), (3, 2.1)])
+    assert two is not None and (two.low, two.high, two.n) == (None, None, 2)
 
 
 def test_one_pair_has_no_interval_and_none_no_value() -> None:
@@ -53,10 +58,10 @@ def test_verdicts() -> None:
     assert verdict(paired_ratio([(2, 1), (2.1, 1), (1.9, 1)]), 1.0, "faster", "slower") == "faster"
     assert verdict(paired_ratio([(1, 2), (1, 2.1), (1, 1.9)]), 1.0, "faster", "slower") == "slower"
     assert verdict(paired_ratio([(1, 2), (2, 1), (1, 1)]), 1.0, "faster", "slower") == NO_DIFFERENCE
-    assert verdict(paired_difference([(1, 1), (2, 2)]), 0.0, "more", "less") == NO_DIFFERENCE
+    assert verdict(paired_difference([(1, 1), (2, 2), (3, 3)]), 0.0, "more", "less") == NO_DIFFERENCE
 
 
-@given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)), min_size=2, max_size=6))
+@given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)), min_size=3, max_size=6))
 def test_ratio_turned_round_is_its_inverse(pairs: list[tuple[float, float]]) -> None:
     there, back = paired_ratio(pairs), paired_ratio([(second, first) for first, second in pairs])
     assert there is not None and back is not None and there.low is not None and back.high is not None

@@ -96,7 +96,7 @@ def test_tables_read_well() -> None:
             )
     cells = frame(rows)
     summary, policies = summarise(cells, "dlrm"), summarise_policies(cells)
-    built, lines = tables(summary, policies), notes(cells, summary)
+    built, lines = tables(summary, policies), notes(cells, summary, policies)
     text = as_text(built, lines)
     assert all(len(line) <= 160 for table in built for line in table.text().splitlines())
     assert "no significant difference" in text and "xdl and xdl-cpu are the same run" in text

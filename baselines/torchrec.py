@@ -85,6 +85,7 @@ class TorchRec(Placement):
         self._pooled = None
         self.host.weights.index_fill_(0, self._reserved, 0)  # FBGEMM trains every row: set these back
         self._updates += 1  # FBGEMM does not say how many rows it wrote
+        self._seen[self.job.schema.reserved_rows] = self._updates  # which are not trained, so do not count
         self.clock.count(rows_written=kernels.count_distinct(self._seen, self._updates, ids.numpy()))
 
     def rows(self) -> torch.Tensor:

@@ -196,7 +196,10 @@ def _run_all(cells: Sequence[Cell], digests: Sequence[str], out: Path, progress:
 
 
 def collect(cells: Sequence[Cell], digests: Sequence[str], out: Path) -> pd.DataFrame:
-    """The last row of each cell, with its label and pair. A cell without a row has the status `missing`."""
+    """The last row of each cell, with its label and pair, in the order of the systems that the first round has.
+
+    A cell without a row has the status `missing`.
+    """
     runs = read(out, "runs")
     runs = runs[runs["code_version"] == code_version()].drop_duplicates("config_hash", keep="last")
     by_hash: dict[str, dict[Any, Any]] = {row["config_hash"]: row for row in runs.to_dict("records")}
@@ -205,8 +208,10 @@ def collect(cells: Sequence[Cell], digests: Sequence[str], out: Path) -> pd.Data
         names = {key: getattr(cell.config, key) for key in ("system", "dataset", "seed", "repeat", "device")}
         missing: dict[Any, Any] = {"status": "missing", "reason": "", "settings": cell.config.settings_text, **names}
         rows.append({"label": cell.label, "pair": cell.pair, **by_hash.get(digest, missing)})
-    frame = pd.DataFrame(rows, columns=list(CELLS))
-    return frame.astype({"pair": int, "seed": int})
+    frame = pd.DataFrame(rows, columns=list(CELLS)).astype({"pair": int, "seed": int})
+    listed = {name: number for number, name in enumerate(dict.fromkeys(frame["dataset"]))}
+    listed |= {name: number for number, name in enumerate(dict.fromkeys(frame["label"]))}
+    return frame.sort_values(["dataset", "label"], key=lambda names: names.map(listed), kind="stable")
 
 
 def write_tables(rows: pd.DataFrame, out: Path, baseline: str, num_before: int = 0) -> str:

@@ -159,6 +159,7 @@ def notes(cells: pd.DataFrame, summary: pd.DataFrame, policies: pd.DataFrame, nu
         "Published ratios are the papers' own, on servers with GPUs (charts: one GPU; abstracts: an average); a set "
         "that is not in the papers stands beside their averages."
     )
+    lines += _without_threshold(cells)
     lines += _ends(summary)
     return lines
 
@@ -181,6 +182,15 @@ def judgements(policies: pd.DataFrame) -> list[str]:
                 f"{plus_minus(row, name)} (n = {estimate.n}): {said}."
             )
     return lines
+
+
+def _without_threshold(cells: pd.DataFrame) -> list[str]:
+    """One line for each Slipstream that found no threshold in some of its runs, and so skipped nothing there."""
+    missed = cells[cells["notes"].fillna("").str.contains("no threshold found")]
+    return [
+        f"{label} on {dataset}: no threshold found in {len(rows)} run(s), so that nothing was skipped there."
+        for (dataset, label), rows in missed.groupby(["dataset", "label"], sort=False)
+    ]
 
 
 def none_if_nan(value: float) -> float | None:

@@ -62,3 +62,11 @@ def test_files_that_a_document_names_exist(document: str) -> None:
     assert named
     missing = [name for name in named if not (ROOT / name).exists() and name != "results/local"]
     assert not missing
+
+
+def test_the_tables_of_the_readme_are_those_of_the_reference_runs() -> None:
+    reference = (ROOT / "results" / "reference" / "compare.md").read_text()
+    shown = re.findall(r"^### .*?(?=\n\n(?!\|)|\Z)", README, re.DOTALL | re.MULTILINE)
+    shown = [table for table in shown if "\n| " in table]
+    assert len(shown) >= 2
+    assert all(table.strip() in reference for table in shown)

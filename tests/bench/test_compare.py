@@ -187,3 +187,8 @@ def test_full_disk_leaves_no_figure_and_the_table(
 def test_reason_ends_in_one_full_stop(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
     assert slipbench(f"{COMPARE} fake,other:fake.end=refuse --seeds 0") == 0
     assert "install slipbench[cpu]. In no mean." in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_tables_list_systems_in_the_order_they_were_given(slipbench: Slipbench) -> None:
+    assert slipbench(f"{COMPARE} fake,other,fake --seeds 0,1") == 0
+    assert pd.read_csv("out/cells.csv")["label"].tolist() == ["fake"] * 2 + ["other"] * 2 + ["fake#2"] * 2

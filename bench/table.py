@@ -186,7 +186,7 @@ def judgements(policies: pd.DataFrame) -> list[str]:
 
 def _without_threshold(cells: pd.DataFrame) -> list[str]:
     """One line for each Slipstream that found no threshold in some of its runs, and so skipped nothing there."""
-    missed = cells[cells["notes"].fillna("").str.contains("no threshold found")]
+    missed = cells[cells["notes"].astype(str).str.contains("no threshold found")]
     return [
         f"{label} on {dataset}: no threshold found in {len(rows)} run(s), so that nothing was skipped there."
         for (dataset, label), rows in missed.groupby(["dataset", "label"], sort=False)

@@ -7,8 +7,7 @@ over whenever the kind of mini-batch changes (Embedding Replicator), and the Shu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -32,11 +31,7 @@ SETTINGS = (
     ),
 )
 VALIDATION_INPUTS = 10_000  # that the scheduler looks at, at most
-
-
-def check(settings: Mapping[str, Any]) -> None:
-    """UserError for settings that do not fit."""
-    hotset.check(settings)
+check = hotset.check
 
 
 def build(job: Job) -> System:
@@ -64,18 +59,15 @@ class FaePlacement(HotPlacement):
         """Swap from cold mini-batches to hot ones: the host's hot rows go up."""
         with self.clock.phase("synchronize"):
             self.hot = self.host.part(self.hot_rows, self.link.to_device)
-            self._count_copy()
+            self.count_copy(len(self.hot_rows))
         self.hot_is_current = True
 
     def to_cold(self) -> None:
         """Swap from hot mini-batches to cold ones: the device's hot rows come down."""
         with self.clock.phase("synchronize"):
             self.host.put(self.hot_rows, self.hot, self.link.to_host)
-            self._count_copy()
+            self.count_copy(len(self.hot_rows))
         self.hot_is_current = False
-
-    def _count_copy(self) -> None:
-        self.clock.count(rows_read=len(self.hot_rows), rows_written=len(self.hot_rows))
 
 
 class ShuffleScheduler:

@@ -31,7 +31,7 @@ class HotPlacement(Placement):
         self.slots = torch.full((len(self.host),), -1, dtype=torch.int64)  # row id → place in the hot table, or -1
         self.slots[self.hot_rows] = torch.arange(len(rows))
         self.hot: EmbeddingTable = self.host.part(self.hot_rows, self.link.to_device)
-        self.clock.count(rows_read=len(rows), rows_written=len(rows))
+        self.count_copy(len(rows))
         self.hot_rows_share = len(rows) / len(self.host)
 
     def is_hot(self, inputs: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ the cold rows are written back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -39,11 +39,7 @@ SETTINGS = (
     ),
 )
 LANE = "gather"
-
-
-def check(settings: Mapping[str, Any]) -> None:
-    """UserError for settings that do not fit."""
-    hotset.check(settings)
+check = hotset.check
 
 
 def build(job: Job) -> System:
@@ -124,7 +120,7 @@ class HotlinePlacement(HotPlacement):
         """Bring the cold rows, each once, with their optimizer's state to the device, beside the popular µ-batch."""
         with self.clock.phase("stage", LANE), torch.cuda.stream(self._stream):
             unique, places = torch.unique(rows, return_inverse=True)
-            self.clock.count(rows_read=len(unique), rows_written=len(unique))
+            self.count_copy(len(unique))
             return Staged(unique, self.link.to_device(places), self.host.part(unique, self.link.to_device))
 
     def _wait(self, staging: Any) -> Staged:
@@ -140,7 +136,7 @@ class HotlinePlacement(HotPlacement):
             self.count_update(staged.table.update(staged.places, grads))
         with self.clock.phase("write_back"):
             self.host.put(staged.rows, staged.table, self.link.to_host)
-            self.clock.count(rows_read=len(staged.rows), rows_written=len(staged.rows))
+            self.count_copy(len(staged.rows))
 
     def close(self) -> None:
         """End the gathering thread."""

@@ -94,6 +94,10 @@ class Placement:
         written, skipped = rows
         self.clock.count(rows_written=written, row_updates_skipped=skipped)
 
+    def count_copy(self, num_rows: int) -> None:
+        """Count rows that were copied from one table to another."""
+        self.clock.count(rows_read=num_rows, rows_written=num_rows)
+
     def to_device(self, batch: Batch) -> Batch:
         """The batch with what the dense network reads moved to the device; row ids stay."""
         with self.clock.phase("copy_inputs"):

@@ -13,7 +13,7 @@ class SnapshotBlock:
     def __init__(self, placement: HotPlacement) -> None:
         self._placement = placement
         self._before = placement.hot.weights.clone()
-        placement.clock.count(rows_read=len(placement.hot), rows_written=len(placement.hot))
+        placement.count_copy(len(placement.hot))
 
     def changes(self) -> np.ndarray:
         """[R] float64: the largest change over a row's width between snapshot A and now (B); infinite for cold rows."""

@@ -23,23 +23,26 @@ EVAL_BATCH = 4096
 
 
 class Pooling:
-    """Sums the vectors of a table's lookups (multi-hot features), and hands the gradient back to each of them."""
+    """Sums the vectors of a table's lookups (multi-hot features), and hands the gradient back to each of them.
 
-    def __init__(self, lookup_tables: np.ndarray, device: torch.device) -> None:
-        self.num_tables = int(lookup_tables[-1]) + 1
-        self._tables = {place: torch.from_numpy(lookup_tables).to(place) for place in (HOST, device)}
-        self._trivial = len(lookup_tables) == self.num_tables
+    V is the number of pooled vectors of an input: T tables times S steps.
+    """
+
+    def __init__(self, lookup_vectors: np.ndarray, device: torch.device) -> None:
+        self.num_vectors = int(lookup_vectors[-1]) + 1
+        self._vectors = {place: torch.from_numpy(lookup_vectors).to(place) for place in (HOST, device)}
+        self._trivial = len(lookup_vectors) == self.num_vectors
 
     def forward(self, vectors: torch.Tensor) -> torch.Tensor:
-        """[B, T, D] of [B, C, D]."""
+        """[B, V, D] of [B, C, D]."""
         if self._trivial:
             return vectors
-        pooled = vectors.new_zeros(len(vectors), self.num_tables, vectors.shape[2])
-        return pooled.index_add_(1, self._tables[vectors.device], vectors)
+        pooled = vectors.new_zeros(len(vectors), self.num_vectors, vectors.shape[2])
+        return pooled.index_add_(1, self._vectors[vectors.device], vectors)
 
     def backward(self, grads: torch.Tensor) -> torch.Tensor:
-        """[B, C, D] of [B, T, D]."""
-        return grads if self._trivial else grads[:, self._tables[grads.device]]
+        """[B, C, D] of [B, V, D]."""
+        return grads if self._trivial else grads[:, self._vectors[grads.device]]
 
 
 class Placement:
@@ -60,7 +63,7 @@ class Placement:
         self.job = job
         self.clock = job.clock
         self.link = Link(job.device, job.clock)
-        self.pooling = Pooling(job.schema.lookup_tables, job.device)
+        self.pooling = Pooling(job.schema.lookup_vectors, job.device)
         self.dense = Dense(job)
         self._make_tables()
 
@@ -79,13 +82,13 @@ class Placement:
         return loss
 
     def lookup(self, ids: torch.Tensor) -> torch.Tensor:
-        """Pooled vectors [B, T, D], on the device, of row ids [B, C] on the host. Right at any time, for any ids."""
+        """Pooled vectors [B, V, D], on the device, of row ids [B, C] on the host. Right at any time, for any ids."""
         self.clock.count(rows_read=ids.numel())
         vectors = self.host.gather(ids.flatten()).view(*ids.shape, -1)
         return self.link.to_device(self.pooling.forward(vectors))
 
     def update(self, ids: torch.Tensor, grads: torch.Tensor) -> None:
-        """Hand the gradients [B, T, D] of pooled vectors, on the device, to the optimizer of the rows."""
+        """Hand the gradients [B, V, D] of pooled vectors, on the device, to the optimizer of the rows."""
         grads = self.pooling.backward(self.link.to_host(grads))
         self.count_update(self.host.update(ids.flatten(), grads.flatten(0, 1)))
 

@@ -10,17 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TextIO
 
+from datasets.pace import duration
+
 LIVE_S, PLAIN_S = 0.1, 10.0  # seconds between two lines
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person says them: 8 s, 3 min 20 s, 2 h 05 min."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
 
 
 def is_live(stream: TextIO) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from datasets.npy import HEADER, read_rows
 from datasets.schema import Schema
 from datasets.writer import META, PARTS, file_name, id_out_of_range
 
@@ -14,10 +15,13 @@ CHECK_ROWS = 1 << 18  # inputs that are checked at a time
 
 def load_split(path: Path, split: str, schema: Schema, rows: int) -> dict[str, np.ndarray]:
     """Part → array of one split. ValueError, with the file and the row, for what does not fit or cannot be."""
-    widths = {"dense": len(schema.dense), "sparse": schema.num_lookups, "labels": 1}
-    arrays = {part: _map(path / file_name(split, part), part, (rows, widths[part])) for part in PARTS}
+    widths = {"dense": schema.num_dense, "sparse": schema.num_lookups, "labels": 1}
+    files = {part: path / file_name(split, part) for part in PARTS}
+    arrays = {part: _map(file, part, (rows, widths[part])) for part, file in files.items()}
+    # read, not looked at through the map, whose pages would all count as this process's memory
+    blocks = {part: read_rows(files[part], widths[part], PARTS[part], rows, CHECK_ROWS) for part in PARTS}
     for first in range(0, rows, CHECK_ROWS):
-        block = {part: array[first : first + CHECK_ROWS] for part, array in arrays.items()}
+        block = {part: next(of_part) for part, of_part in blocks.items()}
         fault = _fault(schema, block["dense"], block["sparse"], block["labels"].reshape(-1))
         if fault:
             part, row, why = fault
@@ -28,14 +32,16 @@ def load_split(path: Path, split: str, schema: Schema, rows: int) -> dict[str, n
 def _map(file: Path, part: str, shape: tuple[int, int]) -> np.ndarray:
     try:
         # mapped copy on write, so that PyTorch takes it as writable; as a plain array, so that its parts are too
-        array = np.asarray(np.lib.format.open_memmap(file, mode="c"))
+        array = np.lib.format.open_memmap(file, mode="c")
     except Exception as error:  # NumPy has many for a header that is damaged
         raise ValueError(f"{file} ({error})") from None
     if array.dtype != PARTS[part] or array.shape != shape or not array.flags.c_contiguous:
         order = "" if array.flags.c_contiguous else ", in Fortran order"
         found = f"{array.dtype} {array.shape}{order}"
         raise ValueError(f"{file} does not fit {META}: expected {PARTS[part]} {shape}, found {found}")
-    return array
+    if array.size and array.offset != HEADER:
+        raise ValueError(f"{file} has a header of {array.offset} bytes, expected {HEADER}")
+    return np.asarray(array)
 
 
 def _fault(schema: Schema, dense: np.ndarray, ids: np.ndarray, labels: np.ndarray) -> tuple[str, int, str] | None:
@@ -43,7 +49,8 @@ def _fault(schema: Schema, dense: np.ndarray, ids: np.ndarray, labels: np.ndarra
     finite = np.isfinite(dense)
     if not finite.all():
         row, column = (int(at) for at in np.argwhere(~finite)[0])
-        return "dense", row, f"{schema.dense[column]} is {dense[row, column]}, not a finite number"
+        name = schema.dense[column % len(schema.dense)]
+        return "dense", row, f"{name} is {dense[row, column]}, not a finite number"
     wrong = labels.view(np.uint32) > 1
     if wrong.any():
         row = int(np.argmax(wrong))

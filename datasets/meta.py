@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from datasets.journal import JOURNAL
 from datasets.schema import Schema
 from datasets.writer import FORMAT_VERSION, META, PARTS, SPLITS, file_name
 
-MOST_ROWS, MOST_LOOKUPS = 1 << 31, 1 << 16  # of a table: ids are int32
+MOST_ROWS, MOST_LOOKUPS, MOST_STEPS = 1 << 31, 1 << 16, 1 << 16  # of a table: ids are int32
 LARGEST = sys.float_info.max
 FILES = tuple(file_name(split, part) for split in SPLITS for part in PARTS)
 
@@ -48,6 +49,7 @@ IDENTITY = {"name": _text, "format_version": _count, "generator_version": _count
 SHAPE: dict[str, Any] = IDENTITY | {
     "tool_version": _text,
     "schema": {
+        "steps": lambda value: _count(value) and 1 <= value <= MOST_STEPS,
         "dense": [_text],
         "tables": [
             {
@@ -91,7 +93,7 @@ def read_own(path: Path, name: str) -> dict[str, Any] | None:
 def foreign(path: Path, meta: Mapping[str, Any]) -> list[str]:
     """Names in a prepared set's folder that slipbench did not put there."""
     files = meta.get("files")
-    ours = {META, *FILES, *(files if isinstance(files, dict) else ())}
+    ours = {META, JOURNAL, *FILES, *(files if isinstance(files, dict) else ())}
     return sorted(entry.name for entry in path.iterdir() if entry.name not in ours)
 
 

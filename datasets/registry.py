@@ -1,17 +1,22 @@
-"""Names of data sets → the module of each, imported when used; third parties add theirs by entry point."""
+"""Names of data sets → what stands behind each, imported when used; third parties add theirs by entry point.
+
+Behind a name stands a module, `package.module`, or an object in one, `package.module:NAME`, with the same names in it.
+"""
 
 from __future__ import annotations
 
 import importlib
 from importlib.metadata import entry_points
-from types import ModuleType
+from typing import Any
 
 from datasets.errors import unknown
 
 DATASETS = {
     "synthetic": "datasets.synthetic",
     "kuairand": "datasets.kuairand",
-    "criteo-kaggle": "datasets.criteo",
+    "criteo-kaggle": "datasets.criteo_kaggle",
+    "criteo-terabyte": "datasets.criteo_terabyte",
+    "avazu": "datasets.avazu",
 }
 
 
@@ -20,11 +25,13 @@ def names(builtin: dict[str, str], group: str) -> dict[str, str]:
     return {point.name: point.value for point in entry_points(group=group)} | builtin
 
 
-def load(kind: str, name: str, known: dict[str, str]) -> ModuleType:
-    """The module that stands behind a name. UserError with the nearest name where there is none."""
+def load(kind: str, name: str, known: dict[str, str]) -> Any:
+    """What stands behind a name. UserError with the nearest name where there is none."""
     if name not in known:
         raise unknown(kind, name, known)
-    return importlib.import_module(known[name])
+    path, _, attribute = known[name].partition(":")
+    module = importlib.import_module(path)
+    return getattr(module, attribute) if attribute else module
 
 
 def dataset_names() -> dict[str, str]:
@@ -32,6 +39,6 @@ def dataset_names() -> dict[str, str]:
     return names(DATASETS, "slipbench.datasets")
 
 
-def load_dataset(name: str) -> ModuleType:
-    """The module of a data set."""
+def load_dataset(name: str) -> Any:
+    """A data set: `SUMMARY`, `NEEDS_SOURCE`, `OPTIONS`, `DEFAULTS` and `write(writer, sources, options, report)`."""
     return load("data set", name, dataset_names())

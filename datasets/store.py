@@ -21,6 +21,7 @@ import numpy as np
 
 from datasets.arrays import load_split
 from datasets.errors import UserError, printable
+from datasets.journal import JOURNAL
 from datasets.meta import FILES, foreign, is_current, is_older, read_own, read_schema
 from datasets.registry import load_dataset
 from datasets.schema import Schema
@@ -99,6 +100,8 @@ def prepare(
     module, root = load_dataset(name), root or data_root()
     resolved = resolve(module.OPTIONS, options or {}, f"data set {name}")
     _check_sources(name, module, sources)
+    if find := getattr(module, "find_files", None):
+        sources = find(sources, resolved)
     with _turning_os_errors(root, "write"), _only_one(root, name, report):
         _make(name, module, sources, resolved, root, report)
     return _open(name, module, root)
@@ -199,23 +202,46 @@ def _make(
     replaces = _occupied(final)
     if replaces:
         _check_replaceable(name, module, final)
+    work = root / f".{name}.partial"
     for left in root.glob(f".{name}.*.partial"):  # of a preparation that was killed: we hold the lock
         shutil.rmtree(left)
-    work = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".partial", dir=root))
-    work.chmod(0o755)
+    work.mkdir(exist_ok=True)
+    keep = False
     try:
-        with StoreWriter(work, name, options, _generator_version(module)) as writer:
-            module.write(writer, list(sources), options, report)
-            writer.finish()
-        if replaces:
-            old = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".partial", dir=root))
-            final.rename(old / name)
-            work.rename(final)
-            shutil.rmtree(old)
-        else:
-            work.rename(final)
+        with StoreWriter(work, name, options, _generator_version(module), sources) as writer:
+            if writer.has_parts:
+                report(f"{name}: goes on where it was stopped; what is in {work} is kept")
+            else:
+                _empty(work)
+            try:
+                module.write(writer, list(sources), options, report)
+                writer.finish()
+            except BaseException as error:
+                keep = writer.has_parts and not (isinstance(error, OSError) and error.errno in FULL)
+                if keep:
+                    report(f"{name}: stopped; the same command goes on there")
+                raise
+        _put_in_place(work, final, root, replaces)
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        if not keep:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def _put_in_place(work: Path, final: Path, root: Path, replaces: bool) -> None:
+    """Rename a whole set to its name, in the place of an older one if there is one."""
+    if replaces:
+        old = Path(tempfile.mkdtemp(prefix=f".{final.name}.", suffix=".partial", dir=root))
+        final.rename(old / final.name)
+        work.rename(final)
+        shutil.rmtree(old)
+    else:
+        work.rename(final)
+    (final / JOURNAL).unlink(missing_ok=True)
+
+
+def _empty(folder: Path) -> None:
+    for entry in folder.iterdir():
+        shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
 
 def _check_replaceable(name: str, module: ModuleType, path: Path) -> None:

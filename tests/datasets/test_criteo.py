@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from datasets import criteo
+from datasets import criteo_kaggle as criteo
 from datasets.errors import UserError
 from datasets.store import PreparedSet, prepare
 

@@ -1,0 +1,79 @@
+"""`criteo-kaggle`: the training file of the Criteo Kaggle display advertising challenge.
+
+The lines are in the order of time, a week of them. As in the DLRM reference, the first six sevenths are for training
+and the last day is halved into validation and test; other shares can be chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from datasets import click_log, criteo
+from datasets.click_log import ClickLog, write_click_log
+from datasets.errors import UserError
+from datasets.pace import Report
+from datasets.settings import Setting
+from datasets.text import Block, count_lines
+from datasets.writer import StoreWriter
+
+SUMMARY = "Criteo Kaggle: a week of display ads, 45.8 M rows, 13 dense and 26 categorical features, was it clicked."
+NEEDS_SOURCE = True
+VERSION = 2
+OPTIONS = (
+    *click_log.OPTIONS,
+    Setting(
+        key="train_share", default=6 / 7, low=0.01, high=1.0, help="of the lines, from the first; the rest is halved"
+    ),
+)
+DEFAULTS: dict[str, Any] = {
+    "model": "rm2",
+    "batch_size": 1024,
+    "optimizer": "rowwise-adagrad",
+    "lr": {"sgd": 0.1, "rowwise-adagrad": 0.02, "adagrad": 0.02},
+    "settings": {},
+}
+PAPER = criteo.paper("rm2", lr=0.01, batch_size=1024)
+LAYOUT = criteo.layout(
+    "the challenge's train.txt", "as in the challenge's unlabelled test.txt; give its train.txt instead"
+)
+PUBLISHED_LINES = 45_840_617
+
+
+def find_files(sources: Sequence[Path], options: Mapping[str, Any]) -> list[Path]:
+    """The files; a folder stands for the train.txt in it."""
+    return [named_in(path, ("train.txt", "train.txt.gz"), "criteo-kaggle") for path in sources]
+
+
+def named_in(path: Path, names: Sequence[str], dataset: str) -> Path:
+    """The path itself, or, of a folder, the first of the named files in it."""
+    if not path.is_dir():
+        return path
+    for name in names:
+        if (path / name).is_file():
+            return path / name
+    raise UserError(f"--source {path} is a folder without {names[0]}, which {dataset} is made from; give the file.")
+
+
+def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, Any], report: Report) -> None:
+    """Reads the files in the given order as one."""
+    lines = [count_lines(path, LAYOUT) for path in sources]
+    bounds = split_bounds(sum(lines), options["train_share"])
+    writer.facts |= {"lines": sum(lines), "published_lines": PUBLISHED_LINES}
+
+    def split(block: Block, index: np.ndarray) -> np.ndarray:
+        return np.searchsorted(bounds, index, side="right")
+
+    log = ClickLog(
+        layout=LAYOUT, dense=criteo.DENSE, sparse=criteo.SPARSE, convert=criteo.convert, split=split, lines=lines
+    )
+    write_click_log(writer, "criteo-kaggle", sources, log, options, report)
+
+
+def split_bounds(lines: int, train_share: float) -> np.ndarray:
+    """The first line of validation, and the first of test."""
+    train = int(lines * train_share)
+    return np.array([train, train + (lines - train) // 2])

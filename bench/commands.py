@@ -184,15 +184,22 @@ def data() -> None:
 @click.argument("name")
 @option("--source", "sources", multiple=True, metavar="PATH", help="A raw file or folder; can be repeated.")
 @option("--option", "--set", "options", multiple=True, metavar="KEY=VALUE", help="An option; can be repeated.")
+@option("--on-bad-row", metavar="refuse|skip", help="The same as --option on_bad_row=...: skip and count bad lines.")
 @click.argument("more", nargs=-1, metavar="[PATH]...")
-def prepare(name: str, sources: tuple[str, ...], options: tuple[str, ...], more: tuple[str, ...]) -> int:
-    """Turn raw files into a prepared set: slipbench data prepare NAME --source PATH..."""
+def prepare(
+    name: str, sources: tuple[str, ...], options: tuple[str, ...], on_bad_row: str | None, more: tuple[str, ...]
+) -> int:
+    """Turn raw files into a prepared set: slipbench data prepare NAME --source PATH...
+
+    The same command goes on where it was stopped. `slipbench list datasets` shows the options.
+    """
     if more and not sources:
         raise UserError(f"raw files are named with --source, such as --source {more[0]}.")
     from datasets.store import prepare as make
 
     paths = [Path(path) for path in (*sources, *more)]
-    done = make(name, paths, parse_settings(options), report=Progress().say)
+    chosen = parse_settings(options) | ({} if on_bad_row is None else {"on_bad_row": on_bad_row})
+    done = make(name, paths, chosen, report=Progress().say)
     click.echo(f"{done.name}: {len(done.train):,} training, {len(done.validation):,} validation and {len(done.test):,} "
                f"test inputs in {done.path}")  # fmt: skip
     return 0
@@ -202,10 +209,23 @@ def prepare(name: str, sources: tuple[str, ...], options: tuple[str, ...], more:
 @click.argument("name")
 def info(name: str) -> int:
     """Describe a prepared set."""
+    from baselines.model import MODELS
     from datasets.describe import describe
+    from datasets.registry import load_dataset
     from datasets.store import open_set
 
-    click.echo(describe(open_set(name, report=Progress().say)))
+    prepared = open_set(name, report=Progress().say)
+    click.echo(describe(prepared, MODELS[load_dataset(name).DEFAULTS["model"]].dim))
+    return 0
+
+
+@data.command()
+@click.argument("name")
+def verify(name: str) -> int:
+    """Check a prepared set: sizes, values and checksums of its files."""
+    from datasets.verify import verify as check
+
+    click.echo(check(name, Progress().say))
     return 0
 
 
@@ -219,20 +239,33 @@ def list_(what: str) -> int:
     width = max(map(len, summaries))
     for name, summary in summaries.items():
         click.echo(f"{name:{width}}  {summary}")
-        for line in _settings_of(name) if what == "systems" else ():
+        for line in SETTINGS_OF[what](name) if what in SETTINGS_OF else ():
             click.echo(f"{'':{width}}    {line}")
     return 0
 
 
-def _settings_of(system: str) -> list[str]:
-    """The settings of a system, as they are given to --set, with their defaults."""
+def _settings_of_system(name: str) -> list[str]:
     from baselines.registry import load_system
 
+    return _declared("--set", lambda: load_system(name).SETTINGS)
+
+
+def _options_of_dataset(name: str) -> list[str]:
+    from datasets.registry import load_dataset
+
+    return _declared("--option", lambda: load_dataset(name).OPTIONS)
+
+
+def _declared(flag: str, load: Callable[[], Sequence[Any]]) -> list[str]:
+    """Settings as they are given to a flag, with their defaults; of what cannot be imported, none."""
     try:
-        declared = load_system(system).SETTINGS
+        declared = load()
     except ImportError:
         return []
-    return [f"--set {item.key}={_default(item.default)}  {item.help}{_choices(item.choices)}" for item in declared]
+    return [f"{flag} {item.key}={_default(item.default)}  {item.help}{_choices(item.choices)}" for item in declared]
+
+
+SETTINGS_OF: dict[str, Callable[[str], list[str]]] = {"systems": _settings_of_system, "datasets": _options_of_dataset}
 
 
 def _choices(choices: Sequence[str]) -> str:

@@ -138,6 +138,7 @@ def _train(
     config: RunConfig, data: PreparedSet, job: Job, outcome: Outcome, recorder: FileRecorder
 ) -> tuple[str, str, str]:
     """Run the loop. How it ended: status, reason in a sentence, traceback where it crashed."""
+    from baselines.model import check_fits
     from bench.loop import train
     from bench.outcome import Diverged
 
@@ -145,6 +146,7 @@ def _train(
     try:
         try:
             with interrupts.allowed():
+                check_fits(job.model, job.schema)
                 system = load_system(config.system).build(job)
                 train(
                     job,

@@ -21,8 +21,9 @@ COMMANDS = {
     "run": {"system", "dataset", "seed", *SHARED},
     "compare": {"systems", "datasets", "seeds", "repeats", "baseline", *SHARED},
     "plot": {"out"},
-    "data prepare": {"source", "option", "set"},
+    "data prepare": {"source", "option", "set", "on-bad-row"},
     "data info": set(),
+    "data verify": set(),
     "list": set(),
     "env": set(),
 }

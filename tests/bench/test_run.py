@@ -79,6 +79,16 @@ def test_system_that_cannot_run_here_is_skipped_and_exits_2(
     assert shown.endswith(": torchrec is not installed; install slipbench[cpu].\n") and shown.count("torchrec") == 1
 
 
+def test_model_that_does_not_go_with_the_data_is_refused_before_anything_is_built(
+    slipbench: Slipbench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    built = len(fakes.PLACEMENTS)
+    assert slipbench(f"{RUN} --model rm1") == 2
+    assert len(fakes.PLACEMENTS) == built
+    assert rows()[0]["status"] == "skipped"
+    assert "attends over the steps of a time series" in capsys.readouterr().err
+
+
 def test_finished_is_not_run_again_unless_forced(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
     assert slipbench(RUN) == 0 and slipbench(RUN) == 0
     assert len(rows()) == 1 and "--force runs it again" in capsys.readouterr().err

@@ -95,7 +95,6 @@ def test_older_set_with_options_that_are_gone(toy: SimpleNamespace, root: Path) 
     [
         ("facts", None),
         ("facts", {"best_auc": "high", "best_logloss": 0.5}),
-        ("facts", {"best_auc": 0.5}),
         ("facts", {"lookups_unseen_in_training": "3"}),
         ("tool_version", None),
         ("sources", [{"name": "raw"}]),
@@ -116,7 +115,7 @@ def test_meta_that_is_not_complete(toy: SimpleNamespace, root: Path, key: str, v
     with pytest.raises(UserError, match=rf"not complete \({key}.*make it with: .*prepare toy --set rows=3$"):
         open_set("toy")
     prepare("toy")  # and that command mends it
-    describe(open_set("toy"))
+    describe(open_set("toy"), dim=16)
 
 
 def _put(file: str, at: tuple[int, int], value: float) -> Change:

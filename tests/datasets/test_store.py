@@ -71,7 +71,7 @@ def test_empty_splits(tmp_path: Path, toy: SimpleNamespace, source: Path) -> Non
     toy.write = lambda writer, *_: write(writer, [], {"rows": 0}, print) or writer.append("train", *block(3))
     prepared = prepare("toy", [source])
     assert (len(prepared.train), len(prepared.test)) == (3, 0)
-    assert "dropped: 7 (too old)" in describe(prepared)
+    assert "dropped: 7 (too old)" in describe(prepared, dim=16)
 
 
 def test_no_training_inputs_are_refused(toy: SimpleNamespace, root: Path, source: Path) -> None:

@@ -66,7 +66,7 @@ def test_dense_is_like_log_counts(prepared: PreparedSet) -> None:
 
 
 def test_description(prepared: PreparedSet) -> None:
-    text = describe(prepared)
+    text = describe(prepared, dim=16)
     for part in (
         "AUC 0.80",
         "260,000",

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 MAIN = "main"
+OFF = "off the clock"  # the lane of a trace that shows evaluation and what else does not count
 COUNTERS = (
     "rows_read",  # embedding rows read from a tier: one a lookup, or one a row where a system reads each row once
     "rows_written",  # embedding rows written to a tier, by an update or by a copy
@@ -42,17 +43,34 @@ class Phase:
     amounts: Counter[str] = field(default_factory=Counter)  # rows, bytes, flops
 
 
+@dataclass(frozen=True)
+class Span:
+    """One stretch of time in a lane, phases inside it included."""
+
+    lane: str
+    name: str
+    start: float  # of `now()`
+    end: float
+
+
 class Clock:
-    """Measures a run. `now()` returns seconds and can be injected; `synchronize()` waits for the device."""
+    """Measures a run. `now()` returns seconds and can be injected; `synchronize()` waits for the device.
+
+    With `traced` it keeps every span of every phase as well, for a profile.
+    """
 
     def __init__(
-        self, now: Callable[[], float] = time.perf_counter, synchronize: Callable[[], None] = lambda: None
+        self,
+        now: Callable[[], float] = time.perf_counter,
+        synchronize: Callable[[], None] = lambda: None,
+        traced: bool = False,
     ) -> None:
         self.now = now
         self.synchronize = synchronize
         self.phases: dict[tuple[str, str], Phase] = {}
         self.totals: Counter[str] = Counter()
         self.prepare_s = 0.0  # of one-off preparation, off the clock
+        self.spans: list[Span] | None = [] if traced else None
         self._running = False
         self._stack: list[str] = []  # the open phases of the main lane, innermost last
         self._since = 0.0  # when the innermost open phase of the main lane last began to count
@@ -86,12 +104,13 @@ class Clock:
             return
         self.synchronize()
         self._settle()
-        self._running = False
+        self._running, start = False, self._since
         try:
             yield
         finally:
             self.synchronize()
             self._running, self._since = True, self.now()
+            self._trace(OFF, "paused", start, self._since)
 
     @contextmanager
     def phase(self, name: str, lane: str = MAIN) -> Iterator[None]:
@@ -104,16 +123,19 @@ class Clock:
             try:
                 yield
             finally:
-                self._side.phase = None
-                self._add((lane, name), self.now() - start)
+                self._side.phase, end = None, self.now()
+                self._add((lane, name), end - start)
+                self._trace(lane, name, start, end)
             return
         self._settle()
         self._stack.append(name)
+        start = self._since
         try:
             yield
         finally:
             self._settle()
             self._stack.pop()
+            self._trace(MAIN, name, start, self._since)
             with self._lock:
                 self.phases[(MAIN, name)].calls += 1
 
@@ -135,6 +157,10 @@ class Clock:
         with self._lock:
             self.phases.setdefault((MAIN, self._stack[-1]), Phase()).seconds += now - self._since
         self._since = now
+
+    def _trace(self, lane: str, name: str, start: float, end: float) -> None:
+        if self.spans is not None:
+            self.spans.append(Span(lane, name, start, end))  # which is safe between threads
 
     def _add(self, key: tuple[str, str], seconds: float) -> None:
         with self._lock:

@@ -89,8 +89,9 @@ def cli() -> None:
 
 
 @cli.command()
+@click.option("--profile", is_flag=True, help="Write a trace of all phases, for a browser's trace viewer.")
 @run_options()
-def run(out: str, force: bool, dry_run: bool, config: str | None, **flags: Any) -> int:
+def run(out: str, force: bool, dry_run: bool, profile: bool, config: str | None, **flags: Any) -> int:
     """Train one system once and add its row to DIR/runs.csv."""
     given, preset = gather(flags, config)
     options = given.options
@@ -100,13 +101,15 @@ def run(out: str, force: bool, dry_run: bool, config: str | None, **flags: Any) 
     if dry_run:
         click.echo(resolved.to_toml(), nl=False)
         return 0
-    from bench.run import run_cell, sentence
+    from bench.run import TRACE, run_cell, sentence
 
-    row = run_cell(resolved, Path(out), Progress(), force=force)
+    row = run_cell(resolved, Path(out), Progress(), force=force or profile, profile=profile)
     if row["status"] == "skipped":  # the system cannot run here, which only the user can change; it has been said
         return 2
     click.echo(f"{row['run_id']}: {sentence(row)}")
     click.echo(f"its row is in {Path(out) / 'runs.csv'}")
+    if profile:
+        click.echo(f"its trace: {Path(out) / 'runs' / row['run_id'] / TRACE} (ui.perfetto.dev or chrome://tracing)")
     return 0 if row["status"] == "done" else 1
 
 

@@ -30,6 +30,7 @@ MEASURED = (
     *("auc_last", "auc_best", "best_at_samples", "logloss_last", "accuracy_last", "base_rate"),
     *("hot_rows_share", "hot_inputs_share"),
 )
+TRACE = "trace.json"
 CONFIGURED = (
     *("system", "settings_text", "dataset", "model", "optimizer", "lr", "batch_size", "precision"),
     *("device", "threads", "seed", "repeat", "epochs"),
@@ -43,10 +44,13 @@ def on_device(config: RunConfig) -> RunConfig:
     return replace(config, device=pick(config.device).type)
 
 
-def run_cell(config: RunConfig, out: Path, progress: Progress, title: str = "", force: bool = False) -> dict[str, Any]:
+def run_cell(
+    config: RunConfig, out: Path, progress: Progress, title: str = "", force: bool = False, profile: bool = False
+) -> dict[str, Any]:
     """Train one system once and return its row of runs.csv, which is in the file by then.
 
-    A run that is already done with this configuration, code and data is not run again, unless forced. The row's status
+    A run that is already done with this configuration, code and data is not run again, unless forced. With `profile`
+    the run's folder gets a trace of all its phases. The row's status
     says how it ended: `done`, `diverged`, `failed`, `interrupted`, or `skipped` where the system cannot run here.
     UserError for what is wrong before the run: its data, its device, the folder of results.
     """
@@ -61,7 +65,7 @@ def run_cell(config: RunConfig, out: Path, progress: Progress, title: str = "", 
         run_id = results.new_run(f"{config.system}-{config.dataset}-s{config.seed}")
         progress.start(title)
         row = {"run_id": run_id, "config_hash": digest, "code_version": code} | _run(
-            config, data, results, run_id, progress
+            config, data, results, run_id, progress, profile
         )
         results.append("runs", row)
         progress.say(f"{title}: {sentence(row)}")
@@ -77,21 +81,26 @@ def sentence(row: dict[str, Any]) -> str:
     return f"done, {float(row['train_s']):.2f} s{rate}{auc}"
 
 
-def _run(config: RunConfig, data: PreparedSet, results: Results, run_id: str, progress: Progress) -> dict[str, Any]:
+def _run(
+    config: RunConfig, data: PreparedSet, results: Results, run_id: str, progress: Progress, profile: bool
+) -> dict[str, Any]:
     import torch
 
     from bench.outcome import Outcome
+    from bench.trace import trace_json
 
     started_at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     torch.set_num_threads(config.threads)
     results.write_text(run_id, "config.toml", config.to_toml())
     results.write_text(run_id, "env.json", json.dumps(env.describe(), indent=2) + "\n")
-    job = _job(config, data)
+    job = _job(config, data, profile)
     outcome = Outcome(job.clock)
     _reset_peak_rss()
     status, reason, trace = _train(config, data, job, outcome, FileRecorder(results, run_id, progress))
     if trace:
         results.write_text(run_id, "error.txt", trace)
+    if job.clock.spans is not None:
+        results.write_text(run_id, TRACE, trace_json(f"{config.system} on {config.dataset}", job.clock.spans))
     for (lane, phase), spent in sorted(job.clock.phases.items()):
         amounts = {key: spent.amounts.get(key) for key in ("rows", "bytes", "flops")}
         row = {"lane": lane, "phase": phase, "seconds": spent.seconds, "calls": spent.calls, **amounts}
@@ -108,7 +117,7 @@ def _run(config: RunConfig, data: PreparedSet, results: Results, run_id: str, pr
     }
 
 
-def _job(config: RunConfig, data: PreparedSet) -> Job:
+def _job(config: RunConfig, data: PreparedSet, profile: bool) -> Job:
     from baselines.clock import Clock
     from baselines.devices import pick, synchronize
     from baselines.job import Job
@@ -129,8 +138,8 @@ def _job(config: RunConfig, data: PreparedSet) -> Job:
         device=device,
         threads=config.threads,
         settings=dict(config.settings),
-        clock=Clock(synchronize=lambda: synchronize(device)),
-        cache_dir=data.path / "cache",
+        clock=Clock(synchronize=lambda: synchronize(device), traced=profile),
+        cache_dir=data.cache_dir,
     )
 
 

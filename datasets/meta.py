@@ -12,6 +12,7 @@ from datasets.journal import JOURNAL
 from datasets.schema import Schema
 from datasets.writer import FORMAT_VERSION, META, PARTS, SPLITS, file_name
 
+CACHE = "cache"  # folder in a prepared set: what systems keep between runs on it, such as FAE's profile
 MOST_ROWS, MOST_LOOKUPS, MOST_STEPS = 1 << 31, 1 << 16, 1 << 16  # of a table: ids are int32
 LARGEST = sys.float_info.max
 FILES = tuple(file_name(split, part) for split in SPLITS for part in PARTS)
@@ -90,7 +91,7 @@ def read_own(path: Path, name: str) -> dict[str, Any] | None:
 def foreign(path: Path, meta: Mapping[str, Any]) -> list[str]:
     """Names in a prepared set's folder that slipbench did not put there."""
     files = meta.get("files")
-    ours = {META, JOURNAL, *FILES, *(files if isinstance(files, dict) else ())}
+    ours = {META, JOURNAL, CACHE, *FILES, *(files if isinstance(files, dict) else ())}
     return sorted(entry.name for entry in path.iterdir() if entry.name not in ours)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from datasets.arrays import load_split
 from datasets.errors import UserError, printable
 from datasets.journal import JOURNAL
-from datasets.meta import FILES, foreign, is_current, is_older, read_own, read_schema
+from datasets.meta import CACHE, FILES, foreign, is_current, is_older, read_own, read_schema
 from datasets.registry import load_dataset
 from datasets.schema import Schema
 from datasets.settings import resolve
@@ -67,6 +67,11 @@ class PreparedSet:
     train: Split
     validation: Split
     test: Split
+
+    @property
+    def cache_dir(self) -> Path:
+        """Where what is worth keeping between runs on this set may be stored; it goes when the set is made anew."""
+        return self.path / CACHE
 
     @cached_property
     def fingerprint(self) -> str:

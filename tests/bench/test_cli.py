@@ -18,7 +18,7 @@ from tests.bench.conftest import Slipbench
 SHARED = """model batch-size epochs lr optimizer precision device threads limit-rows eval-every set config preset out
 force dry-run""".split()  # noqa: SIM905
 COMMANDS = {
-    "run": {"system", "dataset", "seed", *SHARED},
+    "run": {"system", "dataset", "seed", "profile", *SHARED},
     "compare": {"systems", "datasets", "seeds", "repeats", "baseline", *SHARED},
     "plot": {"out"},
     "data prepare": {"source", "option", "set", "on-bad-row"},

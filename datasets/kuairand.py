@@ -1,4 +1,4 @@
-"""`kuairand`: real impressions of short videos, KuaiRand-Pure (Gao et al., CIKM 2022), from its Parquet copy.
+"""`kuairand`: real impressions of short videos, KuaiRand-Pure (Gao et al., CIKM 2022), one input each.
 
 Features are what was known when the video was shown: context, user, video. What the user then did (play time, other
 labels) and statistics of a video counted over the whole period would give the label away, and are never read. The
@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from datasets.errors import UserError, printable
+from datasets.kuairand_files import LABEL, Wanted, read
 from datasets.schema import RESERVED_ID, Schema, Table
 from datasets.settings import Setting
 from datasets.writer import StoreWriter
@@ -45,11 +43,7 @@ DEFAULTS: dict[str, Any] = {
 }
 PAPER: dict[str, Any] = {"model": "small", "batch_size": 1024, "optimizer": "sgd", "lr": {"sgd": 0.01}, "settings": {}}
 
-LABEL = "is_click"
 LAST_TRAINING_DAY, VALIDATION_DAY = 20220503, 20220504  # in Beijing, as the files' `date`; the test split follows
-IMPRESSIONS = ("splits_val.parquet", "splits_test.parquet")
-USERS, VIDEOS, HISTORIES = "user_features.parquet", "item_features.parquet", "user_sequences.parquet"
-IMPRESSION_COLUMNS = ("user_id", "video_id", "date", "hourmin", "time_ms", "tab", LABEL)
 USER_COLUMNS = (
     "user_active_degree",
     "is_live_streamer",
@@ -71,9 +65,6 @@ VIDEO_COLUMNS = (
     "tag",
 )
 HISTORY_COLUMNS = ("history_len", "long_watch_seq")  # of before 25 April: the impressions start that day
-NUMBERS = ("user_id", "video_id", "date", "hourmin", "time_ms", LABEL, "video_duration", "history_len")
-LISTS = ("long_watch_seq",)
-REQUIRED = ("user_id", "video_id", "date", "time_ms")
 TAGS = 3  # of a video, at most; summed
 PADDING = "\x01"  # of a shorter list: gets the reserved id, whose row is zero and so adds nothing to the sum
 DURATION_STEPS_PER_DOUBLING, HISTORY_STEPS_PER_DOUBLING = 3, 2
@@ -83,111 +74,42 @@ Report = Callable[[str], None]
 
 def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, Any], report: Report) -> None:
     """Reads the folder, turns every column into ids, and writes the impressions in the order of time."""
-    folder = _folder(sources)
-    table = read_impressions(folder, writer, report)
-    if options["history"]:
-        histories = _read(folder / HISTORIES, ("user_id", *HISTORY_COLUMNS), writer)
-        table = _join(table, histories, "user_id", folder / HISTORIES)
+    history = HISTORY_COLUMNS if options["history"] else ()
+    tables = read(
+        "kuairand", sources, Wanted(users=USER_COLUMNS, videos=VIDEO_COLUMNS, histories=history), writer, report
+    )
+    table = labelled(tables.impressions, writer)
+    report(f"kuairand: {len(table):,} impressions, {len(tables.users):,} users, {len(tables.videos):,} videos")
+    table = table.merge(tables.users, on="user_id", how="left").merge(tables.videos, on="video_id", how="left")
+    if history:
+        table = table.merge(tables.histories, on="user_id", how="left")
     columns = features(table)
-    days, labels = table["date"].to_numpy(), table[LABEL].to_numpy()
-    train = days <= LAST_TRAINING_DAY
-    tables, ids, unseen = [], [], 0
+    train = table["date"].to_numpy() <= LAST_TRAINING_DAY
+    schema_tables, ids, unseen = [], [], 0
     for name, values in columns.items():
         known = values[train] if options["vocab"] == "train" else values
         coded, rows = encode(values, known)
-        tables.append(Table(name=name, rows=rows, lookups=coded.shape[1]))
+        schema_tables.append(Table(name=name, rows=rows, lookups=coded.shape[1]))
         ids.append(coded)
         unseen += int(((coded == RESERVED_ID) & (values != PADDING)).sum())
-    writer.schema = Schema(dense=(), tables=tuple(tables))
-    all_ids, dense = np.concatenate(ids, axis=1), np.empty((len(table), 0), dtype=np.float32)
-    validation = days == VALIDATION_DAY
-    for split, which in (("train", train), ("validation", validation), ("test", ~train & ~validation)):
-        writer.append(split, dense[which], all_ids[which], labels[which].astype(np.int32))
-        report(f"kuairand: {split} {which.sum():,} impressions")
+    writer.schema = Schema(dense=(), tables=tuple(schema_tables))
+    append_by_day(writer, table, np.empty((len(table), 0), np.float32), np.concatenate(ids, axis=1))
     writer.facts["lookups_unseen_in_training"] = unseen
 
 
-def _folder(sources: Sequence[Path]) -> Path:
-    if len(sources) != 1 or not sources[0].is_dir():
-        files = ", ".join((*IMPRESSIONS, USERS, VIDEOS, HISTORIES))
-        found = ", ".join(map(str, sources))
-        raise UserError(f"kuairand takes one --source, the folder that holds {files}; got '{found}'.")
-    return sources[0]
-
-
-def read_impressions(folder: Path, writer: StoreWriter, report: Report) -> pd.DataFrame:
-    """Every impression with its user's and its video's columns, in the order of time."""
-    frames = [_read(folder / name, IMPRESSION_COLUMNS, writer) for name in IMPRESSIONS]
-    users = _read(folder / USERS, ("user_id", *USER_COLUMNS), writer)
-    videos = _read(folder / VIDEOS, ("video_id", *VIDEO_COLUMNS), writer)
-    table = pd.concat(frames, ignore_index=True)
-    without = table[LABEL].isna()
+def labelled(impressions: pd.DataFrame, writer: StoreWriter) -> pd.DataFrame:
+    """The impressions that have a label; the others are counted."""
+    without = impressions[LABEL].isna()
     writer.drop(f"no {LABEL}", int(without.sum()))
-    table = table[~without].sort_values(["time_ms", "user_id", "video_id"], kind="stable")
-    report(f"kuairand: read {len(table):,} impressions, {len(users):,} users, {len(videos):,} videos")
-    return _join(_join(table, users, "user_id", folder / USERS), videos, "video_id", folder / VIDEOS)
+    return impressions[~without]
 
 
-def _join(table: pd.DataFrame, features: pd.DataFrame, key: str, path: Path) -> pd.DataFrame:
-    """The table with the features of each row's user or video; missing where the file does not have it."""
-    twice = features[key].duplicated()
-    if twice.any():
-        raise UserError(f"{path}: {key} {features[key][twice].iloc[0]} occurs twice; copy the file again.")
-    return table.merge(features, on=key, how="left")
-
-
-def _read(path: Path, columns: Sequence[str], writer: StoreWriter) -> pd.DataFrame:
-    """The named columns of a Parquet file, and no others. UserError names the file and what it lacks."""
-    if not path.is_file():
-        state = "is not a file" if path.exists() else "is missing"
-        raise UserError(f"{path} {state}; kuairand needs it in the --source folder.")
-    try:
-        lacking = [name for name in columns if name not in pq.read_schema(path).names]
-        if lacking:
-            raise UserError(f"{path} has no column {', '.join(lacking)}; is it KuaiRand-Pure's?")
-        table = pq.read_table(path, columns=list(columns))
-        _check_types(path, table.schema)
-        frame = table.to_pandas()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        shown = printable(str(error), 200)
-        raise UserError(f"{path} cannot be read as Parquet ({shown}); copy it again.") from error
-    _check_values(path, frame)
-    writer.add_source(path)
-    return frame
-
-
-def _check_types(path: Path, schema: pa.Schema) -> None:
-    """UserError for a column of another kind than what is done with it needs."""
-    for field in schema:
-        kind = field.type
-        if field.name in LISTS:
-            good, wanted = pa.types.is_list(kind) or pa.types.is_large_list(kind), "lists"
-        elif field.name in NUMBERS:
-            good, wanted = pa.types.is_integer(kind) or pa.types.is_floating(kind), "numbers"
-        else:
-            good, wanted = not pa.types.is_nested(kind), "single values"
-        if not good and not (pa.types.is_null(kind) and field.name not in REQUIRED):
-            raise _damaged(path, field.name, f"expected {wanted}, found {kind}")
-
-
-def _check_values(path: Path, frame: pd.DataFrame) -> None:
-    """UserError for the first value that cannot be."""
-    bad = {name: frame[name].isna() for name in REQUIRED if name in frame}
-    if "date" in frame:
-        dates = pd.to_datetime(frame["date"].astype(str), format="%Y%m%d", errors="coerce")
-        minutes = frame["hourmin"].astype("Float64")
-        bad["date"] |= dates.isna()
-        bad["hourmin"] = ~(minutes.between(0, 2359) & (minutes % 100 < 60)).fillna(True)
-        bad[LABEL] = ~(frame[LABEL].isin((0, 1)) | frame[LABEL].isna())
-    for name, which in bad.items():
-        if which.any():
-            row = int(which.to_numpy().argmax())
-            found = "nothing" if pd.isna(frame[name].iloc[row]) else frame[name].iloc[row]
-            raise _damaged(path, name, f"row {row} has {found}")
-
-
-def _damaged(path: Path, column: str, what: str) -> UserError:
-    return UserError(f"{path}, column {column}: {what}; is it KuaiRand-Pure's? Copy it again.")
+def append_by_day(writer: StoreWriter, table: pd.DataFrame, dense: np.ndarray, ids: np.ndarray) -> None:
+    """Writes the inputs, one a row of the table, each into the split of its day."""
+    days, labels = table["date"].to_numpy(), table[LABEL].to_numpy(dtype=np.int32)
+    train, validation = days <= LAST_TRAINING_DAY, days == VALIDATION_DAY
+    for split, which in (("train", train), ("validation", validation), ("test", ~train & ~validation)):
+        writer.append(split, dense[which], ids[which], labels[which])
 
 
 def features(table: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -210,7 +132,9 @@ def features(table: pd.DataFrame) -> dict[str, np.ndarray]:
 
 def _text(values: pd.Series) -> np.ndarray:
     """[N, 1] of strings, "" where a value is missing."""
-    return values.astype("string").fillna("").to_numpy(dtype=object)[:, None]
+    codes, distinct = pd.factorize(values)  # a column has few distinct values; that of a missing one is -1
+    texts = pd.Series(distinct, dtype=values.dtype).astype("string").to_numpy(dtype=object)
+    return np.append(texts, "")[codes][:, None]
 
 
 def _steps(values: pd.Series, per_doubling: int) -> np.ndarray:
@@ -221,8 +145,9 @@ def _steps(values: pd.Series, per_doubling: int) -> np.ndarray:
 
 def _multi_hot(values: pd.Series) -> np.ndarray:
     """[N, TAGS] of strings from comma-separated lists; a short one is filled up with `PADDING`."""
-    parts = values.astype("string").fillna("").str.split(",", n=TAGS, expand=True).reindex(columns=range(TAGS))
-    return parts.fillna(PADDING).to_numpy(dtype=object)
+    codes, distinct = pd.factorize(_text(values)[:, 0])
+    parts = pd.Series(distinct, dtype="string").str.split(",", n=TAGS, expand=True).reindex(columns=range(TAGS))
+    return parts.fillna(PADDING).to_numpy(dtype=object)[codes]
 
 
 def encode(values: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, int]:
@@ -230,7 +155,8 @@ def encode(values: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, int]:
 
     A value that is not among the known ones gets the reserved id. A missing value is a value like any other.
     """
-    counts = pd.Series(known[known != PADDING]).value_counts()
+    # as objects: pandas would turn text into Arrow's and back
+    counts = pd.Series(known[known != PADDING], dtype=object).value_counts()
     order = np.lexsort((counts.index.to_numpy(dtype=str), -counts.to_numpy()))
-    codes = counts.index[order].get_indexer(pd.Index(values.ravel()))  # -1 where it is not known
-    return (codes + 1).astype(np.int32).reshape(values.shape), len(counts) + 1
+    codes = counts.index[order].get_indexer(pd.Index(values.ravel(), dtype=object))  # -1 where it is not known
+    return (codes + 1).astype(np.int32).reshape(values.shape), 1 + max(1, len(counts))

@@ -14,6 +14,7 @@ from datasets.errors import unknown
 DATASETS = {
     "synthetic": "datasets.synthetic",
     "kuairand": "datasets.kuairand",
+    "kuairand-history": "datasets.kuairand_history",
     "criteo-kaggle": "datasets.criteo_kaggle",
     "criteo-terabyte": "datasets.criteo_terabyte",
     "avazu": "datasets.avazu",

@@ -1,4 +1,4 @@
-"""KuaiRand: a made-up folder of the same form always, the real one where it is there."""
+"""KuaiRand from its Parquet copy: a made-up folder of the same form always, the real one where it is there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from datasets import kuairand
+from datasets import kuairand, kuairand_files
 from datasets.errors import UserError
 from datasets.schema import RESERVED_ID
 from datasets.store import PreparedSet, prepare
@@ -78,7 +78,7 @@ def test_nothing_that_gives_the_label_away_is_read(folder: Path, tmp_path: Path)
     names = {table.name for table in prepare("kuairand", [folder], {}, tmp_path / "data").schema.tables}
     assert not names & set(FORBIDDEN)
     assert not [name for name in names if name.endswith(("_cnt", "_num"))]
-    read = {*kuairand.IMPRESSION_COLUMNS, *kuairand.USER_COLUMNS, *kuairand.VIDEO_COLUMNS}
+    read = {*kuairand_files.IMPRESSION_COLUMNS, *kuairand.USER_COLUMNS, *kuairand.VIDEO_COLUMNS}
     assert not [name for name in read - {"is_click"} if name in FORBIDDEN or name.endswith(("_cnt", "_num"))]
 
 
@@ -111,7 +111,11 @@ def test_bad_folders_are_named(folder: Path, tmp_path: Path) -> None:
             prepare("kuairand", sources, {}, tmp_path / "data")
         return str(refused.value)
 
-    assert "one --source, the folder that holds splits_val.parquet" in message([folder / "splits_val.parquet"])
+    message_of_file = message([folder / "splits_val.parquet"])
+    assert message_of_file.startswith(
+        "kuairand takes one --source, the folder that holds log_standard_4_22_to_5_08_pure"
+    )
+    assert "; or splits_val.parquet, splits_test.parquet, user_features.parquet" in message_of_file
     videos = pd.read_parquet(folder / "item_features.parquet")
     pd.concat([videos, videos]).to_parquet(folder / "item_features.parquet")
     assert "item_features.parquet: video_id 10 occurs twice" in message([folder])
@@ -134,6 +138,19 @@ def test_bad_folders_are_named(folder: Path, tmp_path: Path) -> None:
         ("splits_val", "user_id", ["a", "b"], "column user_id: expected numbers"),
         ("splits_val", "tab", [[1], [2]], "column tab: expected single values, found list"),
         ("user_sequences", "long_watch_seq", [3], "column long_watch_seq: expected lists, found int64"),
+        (
+            "user_sequences",
+            "long_watch_seq",
+            [["a"]],
+            "column long_watch_seq: expected lists of whole numbers, found",
+        ),
+        (
+            "user_sequences",
+            "long_watch_seq",
+            [[None]],
+            "column long_watch_seq: expected lists of whole numbers, found",
+        ),
+        ("item_features", "video_duration", [1.0, float("inf"), None], "column video_duration: row 1 has inf"),
     ],
 )
 def test_values_that_cannot_be_are_named(

@@ -29,7 +29,7 @@ class Dense:
         self._clock = job.clock
 
     def logits(self, dense: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
-        """[B] logits of dense features [B, F] and pooled vectors [B, T, D], all on the device."""
+        """[B] logits of dense features [B, S · F] and pooled vectors [B, V, D], all on the device."""
         self._clock.count(dense_flops=self.network.forward_flops * len(vectors))
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._autocast):
             return self.network(dense.to(self.dtype), vectors).to(self.dtype)
@@ -39,7 +39,7 @@ class Dense:
 
         The loss is the sum over the inputs divided by `batch_size`, the size of the whole mini-batch, so that the
         gradients of its parts add up to its own. Dense gradients add to those already there. Returns the loss and the
-        gradient [B, T, D] of the vectors.
+        gradient [B, V, D] of the vectors.
         """
         vectors = vectors.detach().requires_grad_()
         with self._clock.phase("dense_forward"):

@@ -132,7 +132,8 @@ class AccessLog:
     ) -> None:
         offsets = schema.table_offsets
         self._tables = [counts[first:last] for first, last in pairwise(offsets)]
-        self._accesses = np.array([table.lookups * num_inputs * rate for table in schema.tables])  # T · x / 100
+        lookups = np.array([schema.steps * table.lookups for table in schema.tables])  # of an input
+        self._accesses = lookups * num_inputs * rate  # T · x / 100
         self._always = [len(table) < SMALL_TABLE * budget for table in self._tables]
         self._reserved = schema.reserved_rows
         self._chunks = [_sample_chunks(table, random) for table in self._tables]

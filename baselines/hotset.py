@@ -64,11 +64,19 @@ def rows_for_share(split: Split, inputs: np.ndarray, counts: np.ndarray, share: 
     """
     rows = ranked(counts)
     rank = np.full(len(counts), len(counts), np.int64)
-    known = rows[counts[rows] > 1]
-    rank[known] = np.arange(len(known))
+    rank[rows] = np.arange(len(rows))
+    rank[~shared_rows(split, inputs)] = len(counts)
     coldest = np.concatenate([rank[split.row_ids(part)].max(axis=1) for part in _chunks(inputs)])
     needed = np.sort(coldest)[int(np.ceil(share * len(coldest))) - 1] + 1
     return int(min(needed, len(rows)))
+
+
+def shared_rows(split: Split, inputs: np.ndarray) -> np.ndarray:
+    """[R] bool: the rows that at least two of the named inputs look up; an input may look one up in many steps."""
+    seen_by = np.zeros(split.schema.num_rows, np.int64)
+    for number, part in enumerate(_chunks(inputs)):
+        kernels.find_shared(seen_by, number * CHUNK, split.row_ids(part))
+    return seen_by == kernels.SHARED
 
 
 def hot_rows(counts: np.ndarray, num_rows: int, reserved: np.ndarray) -> np.ndarray:
@@ -78,18 +86,19 @@ def hot_rows(counts: np.ndarray, num_rows: int, reserved: np.ndarray) -> np.ndar
 
 
 def count_marked(split: Split, inputs: np.ndarray, marks: np.ndarray, threads: int) -> np.ndarray:
-    """[n] int64: how many lookups of each of the named inputs are of rows that marks [R] bool marks."""
+    """[n, Q] int64: how many lookups, in each sequence of the named inputs, are of rows that marks [R] bool marks."""
+    sequences = np.array([(part.start, part.stop) for part in split.schema.sequences])
 
     def count(part: np.ndarray) -> np.ndarray:
-        return kernels.marked_lookups(marks, split.row_ids(part))
+        return kernels.marked_lookups(marks, split.row_ids(part), sequences)
 
     with ThreadPoolExecutor(threads) as pool:
-        return np.concatenate([np.empty(0, np.int64), *pool.map(count, _chunks(inputs))])
+        return np.concatenate([np.empty((0, len(sequences)), np.int64), *pool.map(count, _chunks(inputs))])
 
 
 def hot_inputs(split: Split, inputs: np.ndarray, marks: np.ndarray, threads: int) -> np.ndarray:
-    """[n] bool: which of the named inputs look up only rows that marks [R] bool marks."""
-    return count_marked(split, inputs, marks, threads) == split.schema.num_lookups
+    """[n] bool: which of the named inputs look up, in all steps, only rows that marks [R] bool marks."""
+    return count_marked(split, inputs, marks, threads).sum(axis=1) == split.schema.num_lookups
 
 
 def _chunks(inputs: np.ndarray) -> Iterator[np.ndarray]:

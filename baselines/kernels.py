@@ -22,6 +22,7 @@ from baselines.devices import HOST
 from baselines.optimizer import EPS
 
 FREE, RESERVED, STALE = 0, 1, 2  # what `frozen` says of a row
+SHARED = -1  # what `find_shared` says of a row that several inputs look up
 MIN_PART = 2048  # lookups below which another thread costs more than it saves
 
 
@@ -83,9 +84,12 @@ def plain_update(
     return len(touched), int((kinds == STALE).sum())
 
 
-def marked_lookups(marks: np.ndarray, row_ids: np.ndarray) -> np.ndarray:
-    """[n] int64: how many of each input's lookups [n, C] are of rows that `marks` [rows] bool marks."""
-    return _marked_lookups(marks, row_ids)
+def marked_lookups(marks: np.ndarray, row_ids: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    """[n, Q] int64: how many lookups of each input [n, C] are of rows that `marks` [rows] bool marks.
+
+    `parts` [Q, 2] int64 are the first lookup and the one after the last of each part that is counted by itself.
+    """
+    return _marked_lookups(marks, row_ids, parts)
 
 
 def count_distinct(seen: np.ndarray, mark: int, row_ids: np.ndarray) -> int:
@@ -96,14 +100,23 @@ def count_distinct(seen: np.ndarray, mark: int, row_ids: np.ndarray) -> int:
 def warm() -> None:
     """Compile, or load from numba's cache, what a run may call, so that no system pays for it on the clock."""
     ids = np.zeros((1, 1), np.int64)
-    marked_lookups(np.zeros(1, bool), ids)
+    marked_lookups(np.zeros(1, bool), ids, np.array([[0, 1]]))
     count_lookups(np.zeros(1, np.int64), ids)
     count_distinct(np.zeros(1, np.int64), 1, ids)
+    find_shared(np.zeros(1, np.int64), 0, ids)
 
 
 def count_lookups(counts: np.ndarray, row_ids: np.ndarray) -> None:
     """Add one to counts [R] int64 for each lookup [n, C]."""
     _count_lookups(counts, row_ids)
+
+
+def find_shared(seen_by: np.ndarray, first: int, row_ids: np.ndarray) -> None:
+    """Set seen_by [R] int64 to SHARED for rows that two inputs look up, of this call [n, C] or of earlier ones.
+
+    It starts as zeros; a row of one input only has 1 + the input's number there. `first` is that of the first input.
+    """
+    _find_shared(seen_by, first, row_ids)
 
 
 @cache
@@ -159,11 +172,12 @@ def _update(weights, state, frozen, ordered, order, grads, lr, eps, first, last)
 
 
 @njit(nogil=True, cache=True)
-def _marked_lookups(marks, row_ids):  # type: ignore[no-untyped-def]
-    found = np.zeros(len(row_ids), np.int64)
+def _marked_lookups(marks, row_ids, parts):  # type: ignore[no-untyped-def]
+    found = np.zeros((len(row_ids), len(parts)), np.int64)
     for i in range(len(row_ids)):
-        for c in range(row_ids.shape[1]):
-            found[i] += marks[row_ids[i, c]]
+        for q in range(len(parts)):
+            for c in range(parts[q, 0], parts[q, 1]):
+                found[i, q] += marks[row_ids[i, c]]
     return found
 
 
@@ -183,3 +197,13 @@ def _count_distinct(seen, mark, row_ids):  # type: ignore[no-untyped-def]
                 seen[row_ids[i, c]] = mark
                 distinct += 1
     return distinct
+
+
+@njit(nogil=True, cache=True)
+def _find_shared(seen_by, first, row_ids):  # type: ignore[no-untyped-def]
+    for i in range(len(row_ids)):
+        number = 1 + first + i
+        for c in range(row_ids.shape[1]):
+            row = row_ids[i, c]
+            if seen_by[row] != number:
+                seen_by[row] = number if seen_by[row] == 0 else SHARED

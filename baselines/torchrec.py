@@ -40,8 +40,8 @@ class TorchRec(Placement):
         self._torchrec = import_torchrec()
         super().__init__(job)
         self._offsets = torch.from_numpy(job.schema.lookup_offsets)
-        self._lookups = [table.lookups for table in job.schema.tables]
-        self._names = [config.name for config in self._collection.embedding_bag_configs()]
+        self._lookups = np.bincount(job.schema.lookup_vectors).tolist()  # of each pooled vector
+        self._features = [name for config in self._collection.embedding_bag_configs() for name in config.feature_names]
         self._lengths: torch.Tensor | None = None  # of the last batch: those of another of its size are the same
         self._reserved = torch.from_numpy(job.schema.reserved_rows).to(job.device)
         self._seen, self._updates = np.zeros(job.schema.num_rows, np.int64), 0  # for counting a batch's rows
@@ -63,20 +63,20 @@ class TorchRec(Placement):
     def lookup(self, ids: torch.Tensor) -> torch.Tensor:
         """As the base class; only ids go up the link."""
         self.clock.count(rows_read=ids.numel())
-        pooled = self._collection(self._jagged(ids)).values().view(len(ids), len(self._names), -1)
+        pooled = self._collection(self._jagged(ids)).values().view(len(ids), len(self._features), -1)
         if pooled.requires_grad:
             self._pooled = pooled
         return pooled.detach()
 
     def _jagged(self, ids: torch.Tensor) -> Any:
-        """The ids in TorchRec's form: [T, B, lookups] ids within their tables, and the lengths [T, B]."""
+        """The ids in TorchRec's form: [V, B, lookups] ids within their tables, and the lengths [V, B]."""
         parts = (ids - self._offsets).to(torch.int32).split(self._lookups, dim=1)
         values = self.link.to_device(torch.cat([part.flatten() for part in parts]))
-        if self._lengths is None or len(self._lengths) != len(self._names) * len(ids):
+        if self._lengths is None or len(self._lengths) != len(self._features) * len(ids):
             self._lengths = self.link.to_device(
                 torch.tensor(self._lookups, dtype=torch.int32).repeat_interleave(len(ids))
             )
-        return self._torchrec.KeyedJaggedTensor(keys=self._names, values=values, lengths=self._lengths)
+        return self._torchrec.KeyedJaggedTensor(keys=self._features, values=values, lengths=self._lengths)
 
     def update(self, ids: torch.Tensor, grads: torch.Tensor) -> None:
         """Run the collection's backward pass, which updates the rows of the last lookup, which was of these ids."""
@@ -109,7 +109,7 @@ def joined(parts: Sequence[torch.Tensor], shape: torch.Size) -> torch.Tensor:
 
 
 def make_collection(torchrec: ModuleType, job: Job) -> Any:
-    """The collection, a table of the schema each; its optimizers are the shared ones."""
+    """The collection, a table of the schema each, a feature for each step; its optimizers are the shared ones."""
     from torchrec.modules.fused_embedding_modules import FusedEmbeddingBagCollection
     from torchrec.optim import RowWiseAdagrad
 
@@ -118,7 +118,7 @@ def make_collection(torchrec: ModuleType, job: Job) -> Any:
             name=f"t{number}_{table.name}",
             embedding_dim=job.model.dim,
             num_embeddings=table.rows,
-            feature_names=[f"t{number}_{table.name}"],
+            feature_names=[f"t{number}_{table.name}_s{step}" for step in range(job.schema.steps)],
             pooling=torchrec.PoolingType.SUM,
         )
         for number, table in enumerate(job.schema.tables)

@@ -73,7 +73,7 @@ class Xdl(Placement):
         return loss
 
     def _push(self, rows: torch.Tensor, where: torch.Tensor, grads: torch.Tensor) -> None:
-        """Push the batch's gradients: of the pooled vectors [B, T, D], summed by row, and of the dense weights."""
+        """Push the batch's gradients: of the pooled vectors [B, V, D], summed by row, and of the dense weights."""
         summed = sum_by_row(where.flatten(), self.pooling.backward(grads).flatten(0, 1), len(rows))
         flat = torch.cat([_gradient(parameter).flatten() for parameter in self._parameters])
         self.dense.network.zero_grad(set_to_none=True)
@@ -88,7 +88,7 @@ class Xdl(Placement):
         self._dense_pushed = False
 
     def _pooled(self, vectors: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
-        """[B, T, D]: the pooled vectors of lookups [B, C] whose vectors are these [n, D]."""
+        """[B, V, D]: the pooled vectors of lookups [B, C] whose vectors are these [n, D]."""
         return self.pooling.forward(vectors.index_select(0, where.flatten()).view(*where.shape, -1))
 
     def lookup(self, ids: torch.Tensor) -> torch.Tensor:

@@ -15,7 +15,7 @@ from baselines.job import Job
 from baselines.placement import scores
 from baselines.system import Kind, Run
 from slipstream.policies import Choice, Kept, load_policy
-from slipstream.sampling import input_changes, search_threshold
+from slipstream.sampling import input_changes, search_threshold, stale_lookups
 
 MIN_SAMPLE = 4096  # hot inputs that the threshold is sought on, at least
 
@@ -59,7 +59,7 @@ class InputClassifier:
         self._placement = placement
         self._choose = load_policy(job.settings["skip"])
         self._random = np.random.default_rng([job.seed, 0x511])
-        self._alpha = job.settings["slipstream.alpha"] or job.schema.num_lookups
+        self._needed = stale_lookups(job.schema, job.settings["slipstream.alpha"])
 
     def decide(self, changes: np.ndarray, watched: np.ndarray, rest: np.ndarray) -> Decision:
         """The decision about the hot inputs `rest` [n], from the changes of rows [R] while `watched` were trained."""
@@ -95,14 +95,15 @@ class InputClassifier:
         with self.phase("threshold"):
             size = min(len(rest), max(MIN_SAMPLE, round(settings["slipstream.sample"] * len(rest))))
             sample = self._random.choice(rest, size, replace=False)
-            values = input_changes(changes, self._job.train.row_ids(sample), self._alpha)
+            values = input_changes(changes, self._job.train.row_ids(sample), self._needed)
             target, tolerance = settings["slipstream.drop"], settings["slipstream.tolerance"]
             return search_threshold(values, target, settings["slipstream.t_max"], tolerance)
 
     def _stale_inputs(self, stale_rows: np.ndarray, inputs: np.ndarray) -> np.ndarray:
-        """[n] bool: which inputs have at least alpha stale lookups."""
+        """[n] bool: which inputs have at least alpha stale lookups in each of their sequences."""
         with self.phase("classify"):
-            return count_marked(self._job.train, inputs, stale_rows, self._job.threads) >= self._alpha
+            stale = count_marked(self._job.train, inputs, stale_rows, self._job.threads)  # [n, Q]
+            return np.all(stale >= [alpha for _, alpha in self._needed], axis=1)
 
     def _ask_policy(self, stale: np.ndarray, rest: np.ndarray) -> Kept:
         def logits() -> np.ndarray:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+
+from datasets.schema import Schema
 
 MAX_STEPS = 25
 
 
-def input_changes(changes: np.ndarray, row_ids: np.ndarray, alpha: int) -> np.ndarray:
-    """[n]: the threshold above which each input [n, C] has alpha stale lookups: its alpha-th smallest change."""
-    return np.partition(changes[row_ids], alpha - 1, axis=1)[:, alpha - 1]
+def stale_lookups(schema: Schema, alpha: int) -> list[tuple[slice, int]]:
+    """Each sequence of an input's lookups, and how many of them make the input stale: alpha, or all where that is 0."""
+    return [(part, alpha or part.stop - part.start) for part in schema.sequences]
+
+
+def input_changes(changes: np.ndarray, row_ids: np.ndarray, needed: Sequence[tuple[slice, int]]) -> np.ndarray:
+    """[n]: the threshold above which each input [n, C] is stale, by the changes of rows [R] and `stale_lookups`.
+
+    That of a sequence is its alpha-th smallest change; an input is stale where all its sequences are.
+    """
+    each = [np.partition(changes[row_ids[:, part]], alpha - 1, axis=1)[:, alpha - 1] for part, alpha in needed]
+    return np.max(each, axis=0)
 
 
 def search_threshold(droppable_above: np.ndarray, target: float, t_max: float, tolerance: float) -> float | None:

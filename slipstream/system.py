@@ -14,6 +14,7 @@ from baselines import fae, hotline, hotset
 from baselines.job import Job
 from baselines.system import System
 from datasets.errors import UserError
+from datasets.schema import Schema
 from datasets.settings import Setting
 from slipstream.policies import POLICIES
 from slipstream.skip import StaleSkip
@@ -38,7 +39,12 @@ OWN_SETTINGS = (
     Setting(key="slipstream.drop", default=0.3, low=0.0, high=1.0, help="D, the share of hot inputs to drop"),
     Setting(key="slipstream.tolerance", default=0.02, low=0.0, high=1.0, help="how far from D is near enough"),
     Setting(key="slipstream.t_max", default=1.0, low=0.0, help="the largest threshold T"),
-    Setting(key="slipstream.alpha", default=0, low=0, help="stale lookups that make an input stale; 0: all of them"),
+    Setting(
+        key="slipstream.alpha",
+        default=0,
+        low=0,
+        help="stale lookups, in each sequence, that make an input stale; 0: all",
+    ),
     Setting(key="slipstream.start", default=0.035, low=0.0, high=1.0, help="snapshot A, in shares of hot mini-batches"),
     Setting(key="slipstream.window", default=0.03, low=0.0, high=1.0, help="from A to snapshot B, likewise (p)"),
     Setting(key="slipstream.sample", default=0.001, low=0.0, high=1.0, help="share of hot inputs that T is sought on"),
@@ -55,11 +61,18 @@ def check(settings: Mapping[str, Any]) -> None:
     hotset.check(settings)
 
 
+def check_alpha(schema: Schema, alpha: int) -> None:
+    """UserError for an alpha that no input could reach in each of its sequences."""
+    shortest = min(part.stop - part.start for part in schema.sequences)
+    if alpha > shortest:
+        of = "an input" if len(schema.sequences) == 1 else "an input's shortest sequence"
+        raise UserError(f"slipstream.alpha is {alpha}, more than the {shortest} lookups of {of}; 0 means all of them.")
+
+
 def build(job: Job) -> System:
     """The layout's system, with skipping."""
     settings = job.settings
     check(settings)
-    if settings["slipstream.alpha"] > job.schema.num_lookups:
-        raise UserError(f"slipstream.alpha is more than the {job.schema.num_lookups} lookups of an input.")
+    check_alpha(job.schema, settings["slipstream.alpha"])
     layout = LAYOUTS[settings["slipstream.layout"]](job)
     return layout if settings["skip"] == "none" else replace(layout, skip=StaleSkip(job, layout))

@@ -28,23 +28,30 @@ from datasets.store import Split
 CPU = torch.device("cpu")
 
 
-def make_schema(rows: Sequence[int], lookups: Sequence[int] | None = None, dense: bool = True) -> Schema:
-    """Tables of so many rows (the reserved one included), with so many lookups each (default: one)."""
+def make_schema(
+    rows: Sequence[int], lookups: Sequence[int] | None = None, dense: bool = True, steps: int = 1
+) -> Schema:
+    """Tables of so many rows (the reserved one included), with so many lookups each (default: one) in each step."""
     lookups = lookups or [1] * len(rows)
     pairs = zip(rows, lookups, strict=True)
     tables = tuple(Table(name=f"c{number}", rows=n, lookups=count) for number, (n, count) in enumerate(pairs))
-    return Schema(dense=("d0", "d1", "d2") if dense else (), tables=tables)
+    return Schema(dense=("d0", "d1", "d2") if dense else (), tables=tables, steps=steps)
 
 
 def make_split(schema: Schema, num_inputs: int, seed: int, lowest_id: int = 1) -> Split:
-    """Inputs with skewed ids (the lower the more frequent) and labels that depend on dense features and ids."""
+    """Inputs with skewed ids (the lower the more frequent) and labels that depend on dense features and ids.
+
+    In a time series the first table is the user's: an input looks up the same rows of it in all steps.
+    """
     random = np.random.default_rng(seed)
     columns = []
     for table in schema.lookup_tables:
         num_ids = schema.tables[table].rows - lowest_id
         columns.append(lowest_id + (num_ids * random.random(num_inputs) ** 3).astype(np.int32))
     ids = np.stack(columns, axis=1)
-    dense = random.standard_normal((num_inputs, len(schema.dense))).astype(np.float32)
+    users = schema.tables[0].lookups
+    ids[:, : schema.steps * users] = np.tile(ids[:, :users], schema.steps)
+    dense = random.standard_normal((num_inputs, schema.num_dense)).astype(np.float32)
     score = dense.sum(axis=1) + (ids % 3 - 1).sum(axis=1) + random.standard_normal(num_inputs)
     return Split(schema, dense, ids, (score > 0.5).astype(np.int32))
 
@@ -57,6 +64,8 @@ def make_job(
     rows: Sequence[int] = (40, 300, 7, 90),
     lookups: Sequence[int] | None = None,
     dense: bool = True,
+    steps: int = 1,
+    model: Model | None = None,
     dim: int = 8,
     batch_size: int = 32,
     num_inputs: int = 32 * 6 + 11,
@@ -68,13 +77,17 @@ def make_job(
     clock: Clock | None = None,
     cache_dir: Path | None = None,
 ) -> Job:
-    """A job of 7 mini-batches an epoch, the last one short. Training never sees the reserved ids; validation does."""
-    schema = make_schema(rows, lookups, dense)
+    """A job of 7 mini-batches an epoch, the last one short. Training never sees the reserved ids; validation does.
+
+    The model is a small DLRM, or, where there are several steps, a small TBSM.
+    """
+    schema = make_schema(rows, lookups, dense, steps)
+    layers = {"top": (10, 1)} if steps == 1 else {"top": (10, 6), "attention": (5,), "final": (9, 1)}
     return Job(
         schema=schema,
         train=make_split(schema, num_inputs, seed=1),
         validation=make_split(schema, 100, seed=2, lowest_id=0),
-        model=Model(dim=dim, bottom=(12, dim), top=(10, 1), summary="for tests"),
+        model=model or Model(dim=dim, bottom=(12, dim), **layers, summary="for tests"),
         optimizer=optimizer,
         lr=lr,
         precision=precision,
@@ -101,8 +114,9 @@ def build(name: str, job: Job) -> System:
     return system
 
 
-def hot_settings(system: str, row_bytes: int = 32, rows: int = 94) -> dict[str, str]:
+def hot_settings(system: str, row_bytes: int = 32, steps: int = 1) -> dict[str, str]:
     """Settings under which the system's inputs are some hot and some cold, and some of the hot ones are skipped."""
+    rows = 94 if steps == 1 else 230  # for three steps: all lookups of all steps have to be hot
     wanted = {
         "layout.hot_bytes": str(rows * row_bytes),
         "hotline.learning_share": "0.3",

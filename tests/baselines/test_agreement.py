@@ -52,7 +52,8 @@ def train(name: str, settings: Mapping[str, Any], **options: Any) -> Trained:
 
 
 def with_hot_rows(name: str, settings: Mapping[str, Any], **options: Any) -> Mapping[str, Any]:
-    return hot_settings(name, row_bytes=64 if options.get("precision") == "fp64" else 32) | dict(settings)
+    row_bytes = 64 if options.get("precision") == "fp64" else 32
+    return hot_settings(name, row_bytes, options.get("steps", 1)) | dict(settings)
 
 
 def assert_agree(one: Named, other: Named, within: float, **options: Any) -> None:
@@ -107,6 +108,26 @@ def test_agree_without_dense_features_and_with_several_lookups_a_table(other: st
     assert_agree(DLRM, SAME_IN_FLOAT32[other], 1e-5, dense=False, lookups=(1, 4, 1, 2))
 
 
+@pytest.mark.parametrize("other", [name for name in SAME_IN_FLOAT32 if name != "xdl"])  # which follows, in float64
+def test_agree_on_a_time_series(other: str) -> None:
+    assert_agree(DLRM, SAME_IN_FLOAT32[other], 1e-5, steps=3, lookups=(1, 1, 2, 1))
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(DLRM, ("hotline", {})), (DLRM, SLIPSTREAM_ON_HOTLINE), (("fae", {}), SLIPSTREAM_ON_FAE)],
+    ids=["hotline", "slipstream-hotline", "slipstream-fae"],
+)
+def test_agree_on_a_time_series_in_float64(one: Named, other: Named, optimizer: str) -> None:
+    assert_agree(one, other, 1e-8, precision="fp64", optimizer=optimizer, steps=3)
+
+
+def test_xdl_agrees_on_a_time_series_in_float64() -> None:
+    xdl = ("xdl", {"xdl.servers": 2})
+    assert_agree(DLRM, xdl, 1e-8, precision="fp64", optimizer="rowwise-adagrad", steps=3, lookups=(1, 1, 2, 1))
+
+
 @pytest.mark.parametrize("optimizer", ["rowwise-adagrad", "adagrad"])
 @pytest.mark.parametrize("other", ["torchrec", "hotline", "xdl"])
 def test_updates_of_equal_gradients_agree_in_float32_with_adagrad(other: str, optimizer: str) -> None:
@@ -114,10 +135,18 @@ def test_updates_of_equal_gradients_agree_in_float32_with_adagrad(other: str, op
     assert float((first - second).abs().max()) <= 1e-6
 
 
-def rows_after_given_gradients(name: str, optimizer: str) -> torch.Tensor:
+@pytest.mark.parametrize("optimizer", ["rowwise-adagrad", "adagrad"])
+@pytest.mark.parametrize("other", ["torchrec", "hotline"])
+def test_updates_of_rows_that_an_input_looks_up_in_every_step_agree(other: str, optimizer: str) -> None:
+    """With Adagrad, two updates of half a gradient are not one of the whole."""
+    first, second = (rows_after_given_gradients(name, optimizer, steps=3) for name in ("dlrm", other))
+    assert float((first - second).abs().max()) <= 1e-6
+
+
+def rows_after_given_gradients(name: str, optimizer: str, steps: int = 1) -> torch.Tensor:
     """All rows after an epoch whose gradients depend on the inputs alone and not on the weights."""
-    settings = hot_settings(name) | ({"xdl.servers": 2} if name == "xdl" else {})
-    job = make_job(name, optimizer=optimizer, settings=settings)
+    settings = hot_settings(name, steps=steps) | ({"xdl.servers": 2} if name == "xdl" else {})
+    job = make_job(name, optimizer=optimizer, settings=settings, steps=steps)
     system = build(name, job)
     try:
         fake_backward(system)

@@ -28,10 +28,9 @@ weighted = pytest.mark.parametrize("weights", [False, True], ids=["", "weighted"
 optimizers = pytest.mark.parametrize("optimizer", STATE)
 
 
-def make(name: str, optimizer: str = "sgd", **settings: int) -> tuple[Job, Placement]:
-    job = make_job(
-        name, optimizer=optimizer, lookups=(1, 4, 1, 2), settings={k.replace("__", "."): v for k, v in settings.items()}
-    )
+def make(name: str, optimizer: str = "sgd", steps: int = 1, **settings: int) -> tuple[Job, Placement]:
+    keys = {key.replace("__", "."): value for key, value in settings.items()}
+    job = make_job(name, optimizer=optimizer, lookups=(1, 4, 1, 2), steps=steps, settings=keys)
     return job, build(name, job).placement
 
 
@@ -186,4 +185,23 @@ def test_torchrec_sends_ids_up_and_nothing_down() -> None:
         rows_read=SIZE * LOOKUPS,
         rows_written=distinct(batch.ids),
         dense_flops=SIZE * TRAINING,
+    )
+
+
+STEPS = 3
+
+
+@pytest.mark.parametrize("name", ["dlrm", "torchrec"])
+def test_in_a_time_series_all_steps_are_read_and_their_rows_written_once(name: str) -> None:
+    job, placement = make(name, steps=STEPS)
+    placement.train(make_batch(job))
+    batch = make_batch(job, first=SIZE)
+    assert (batch.ids[:, 0] == batch.ids[:, STEPS - 1]).all()  # the user, who is looked up in every step
+    up = SIZE * STEPS * LOOKUPS * 4 if name == "torchrec" else STEPS * VECTORS
+    assert after_training(job, placement, batch) == expect(
+        link_to_device_bytes=SIZE * (STEPS * FEATURES + 1) * FLOAT + up,
+        link_to_host_bytes=0 if name == "torchrec" else STEPS * VECTORS,
+        rows_read=SIZE * STEPS * LOOKUPS,
+        rows_written=distinct(batch.ids),
+        dense_flops=SIZE * placement.dense.network.training_flops,
     )

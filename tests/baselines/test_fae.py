@@ -47,6 +47,12 @@ def test_the_size_of_a_hot_set_is_estimated_within_its_interval() -> None:
     assert estimate_hot_rows(table, None, 5) == exact
 
 
+def test_a_tables_accesses_are_those_of_all_steps() -> None:
+    schema = make_schema([50, 60], lookups=(1, 2), steps=21)
+    log = AccessLog(schema, np.zeros(schema.num_rows, np.int64), 1000, 0.05, 10, np.random.default_rng(0))
+    assert log.cutoffs(0.01).tolist() == pytest.approx([0.01 * 21 * 50, 0.01 * 42 * 50])
+
+
 def test_the_threshold_is_the_lowest_that_fits_the_budget() -> None:
     counts = np.repeat([1000, 100, 10, 1, 0], [10, 100, 1000, 10_000, 8890])
     schema = make_schema([len(counts)])

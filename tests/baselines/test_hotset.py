@@ -15,10 +15,10 @@ from datasets.store import Split
 from tests.small import make_job, make_schema, make_split
 
 
-def split_of(ids: list[list[int]], rows: tuple[int, ...]) -> Split:
+def split_of(ids: list[list[int]], rows: tuple[int, ...], steps: int = 1) -> Split:
     """A split without dense features that looks up just these ids."""
     table = np.array(ids, np.int32)
-    schema = make_schema(rows, dense=False)
+    schema = make_schema(rows, dense=False, steps=steps)
     return Split(schema, np.empty((len(table), 0), np.float32), table, np.zeros(len(table), np.int32))
 
 
@@ -40,9 +40,18 @@ def test_the_budget_is_the_fewest_rows_that_make_the_share_of_inputs_hot() -> No
     assert hotset.rows_for_share(split, inputs, counts, 1.0) == 3  # row 3 vouches for nobody but itself: take all
 
 
-@given(num_rows=st.integers(1, 60), seed=st.integers(0, 5))
-def test_an_input_is_hot_when_all_its_lookups_are(num_rows: int, seed: int) -> None:
-    split = make_split(make_schema((40, 30, 9)), 200, seed)
+def test_a_row_that_one_input_looks_up_in_every_step_vouches_for_nobody() -> None:
+    split = split_of([[1, 1, 1], [2, 2, 2], [3, 3, 4], [3, 4, 4]], rows=(6,), steps=3)
+    inputs = np.arange(4)
+    counts = hotset.count_accesses(split, inputs)
+    assert hotset.ranked(counts).tolist() == [1, 2, 3, 4]
+    assert hotset.shared_rows(split, inputs).tolist() == [False, False, False, True, True, False]
+    assert hotset.rows_for_share(split, inputs, counts, 0.5) == 4  # of all rows by count, of which two cover half
+
+
+@given(num_rows=st.integers(1, 60), seed=st.integers(0, 5), steps=st.sampled_from([1, 3]))
+def test_an_input_is_hot_when_all_its_lookups_in_all_steps_are(num_rows: int, seed: int, steps: int) -> None:
+    split = make_split(make_schema((40, 30, 9), steps=steps), 200, seed)
     inputs = np.arange(len(split))
     rows = hotset.hot_rows(hotset.count_accesses(split, inputs), num_rows, split.schema.reserved_rows)
     marks = np.isin(np.arange(split.schema.num_rows), rows)

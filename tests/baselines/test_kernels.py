@@ -77,4 +77,12 @@ def test_gather() -> None:
 def test_marked_lookups() -> None:
     marks = np.array([True, False, True, True])
     row_ids = np.array([[0, 1, 2], [1, 1, 1], [3, 2, 0]])
-    assert kernels.marked_lookups(marks, row_ids).tolist() == [2, 0, 3]
+    assert kernels.marked_lookups(marks, row_ids, np.array([[0, 3]])).tolist() == [[2], [0], [3]]
+    assert kernels.marked_lookups(marks, row_ids, np.array([[0, 1], [1, 3]])).tolist() == [[1, 1], [0, 0], [1, 2]]
+
+
+def test_find_shared() -> None:
+    seen_by = np.zeros(5, np.int64)
+    kernels.find_shared(seen_by, 0, np.array([[0, 0, 1], [1, 2, 2]]))
+    kernels.find_shared(seen_by, 2, np.array([[1, 3, 0]]))
+    assert (seen_by == kernels.SHARED).tolist() == [True, True, False, False, False]

@@ -134,7 +134,14 @@ def install(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Register the systems `fake` and `other` and the data set `tiny`, and put the loop aside."""
     split = tiny_split()
     prepared = SimpleNamespace(
-        name="tiny", path=folder, schema=split.schema, train=split, validation=split, test=split, fingerprint="f00d"
+        name="tiny",
+        path=folder,
+        cache_dir=folder / "cache",
+        schema=split.schema,
+        train=split,
+        validation=split,
+        test=split,
+        fingerprint="f00d",
     )
     (folder / "data" / "tiny").mkdir(parents=True, exist_ok=True)
     patch.setenv("SLIPBENCH_DATA", str(folder / "data"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -67,5 +68,5 @@ def test_run_writes_a_trace_that_adds_up_to_its_time(tmp_path: Path) -> None:
     events = [e for e in json.loads(traces[0].read_text())["traceEvents"] if e["ph"] == "X" and e["cat"] == MAIN]
     phases = {event["name"] for event in events}
     assert {"data_wait", "dense_forward", "dense_backward"} <= phases
-    for before, after in zip(events, events[1:], strict=False):  # in the order in which they end
+    for before, after in pairwise(events):  # in the order in which they end
         assert before["ts"] + before["dur"] <= after["ts"] + after["dur"] + 1e-3

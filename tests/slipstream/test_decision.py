@@ -13,8 +13,8 @@ from baselines.system import Run
 from slipstream.classifier import Decision, InputClassifier
 from slipstream.policies import POLICIES, Choice, load_policy
 from slipstream.policies.importance import probabilities, sample
-from slipstream.sampling import input_changes, search_threshold
-from tests.small import build, hot_settings, make_job
+from slipstream.sampling import input_changes, search_threshold, stale_lookups
+from tests.small import build, hot_settings, make_job, make_schema
 
 
 def choice(num_inputs: int = 1000, seed: int = 0) -> Choice:
@@ -29,10 +29,20 @@ def choice(num_inputs: int = 1000, seed: int = 0) -> Choice:
 
 
 def test_an_input_goes_stale_with_its_alpha_th_smallest_change() -> None:
-    changes = np.array([0.1, 0.2, 0.3, np.inf])
+    changes, schema = np.array([0.1, 0.2, 0.3, np.inf]), make_schema((2, 2), lookups=(1, 2))
     ids = np.array([[0, 1, 2], [2, 1, 3]])
-    assert input_changes(changes, ids, alpha=3).tolist() == [0.3, np.inf]
-    assert input_changes(changes, ids, alpha=1).tolist() == [0.1, 0.2]
+    assert input_changes(changes, ids, stale_lookups(schema, 0)).tolist() == [0.3, np.inf]
+    assert input_changes(changes, ids, stale_lookups(schema, 3)).tolist() == [0.3, np.inf]
+    assert input_changes(changes, ids, stale_lookups(schema, 1)).tolist() == [0.1, 0.2]
+
+
+def test_in_a_time_series_alpha_counts_in_each_tables_sequence_and_the_slowest_decides() -> None:
+    schema = make_schema((4, 4), lookups=(1, 2), steps=3)  # sequences of 3 and of 6 lookups
+    changes = np.arange(1.0, 9)
+    ids = np.array([[0, 1, 1, 4, 5, 6, 7, 7, 7], [3, 3, 3, 4, 4, 4, 4, 4, 5]])
+    assert input_changes(changes, ids, stale_lookups(schema, 1)).tolist() == [5, 5]
+    assert input_changes(changes, ids, stale_lookups(schema, 3)).tolist() == [7, 5]
+    assert input_changes(changes, ids, stale_lookups(schema, 0)).tolist() == [8, 6]
 
 
 def test_the_threshold_drops_the_target_share_within_its_tolerance() -> None:
@@ -102,6 +112,25 @@ def test_what_is_kept_keeps_its_weights(kind: str) -> None:
     for run in trained:
         assert run.weights is not None and (run.weights == run.inputs).all()
     assert sorted(np.concatenate([run.inputs for run in trained])) == [0, 2, 3, 5, 6, 8, 9, 11]
+
+
+@pytest.mark.parametrize("alpha", [0, 1, 2, 3])
+def test_what_is_dropped_has_alpha_stale_lookups_in_every_sequence(alpha: int) -> None:
+    """And what is kept has not. Rows have not changed, or without end, so that any threshold finds the same inputs."""
+    settings = hot_settings("slipstream", steps=3) | {"slipstream.alpha": alpha, "slipstream.tolerance": 1}
+    job = make_job("slipstream", settings=settings, steps=3, lookups=(1, 2, 1, 1))
+    placement = build("slipstream", job).placement
+    assert isinstance(placement, HotPlacement)
+    changes = np.where(np.random.default_rng(0).random(job.schema.num_rows) < 0.8, 0, np.inf)
+    inputs = np.arange(len(job.train))
+    row_ids = job.train.row_ids(inputs)
+    stale = changes[row_ids] == 0
+    sequences = stale[:, :3], stale[:, 3:9], stale[:, 9:12], stale[:, 12:]
+    expected = np.all([part.sum(axis=1) >= (alpha or part.shape[1]) for part in sequences], axis=0)
+    assert 0.1 < expected.mean() < 1
+    assert (input_changes(changes, row_ids, stale_lookups(job.schema, alpha)) == 0).tolist() == expected.tolist()
+    dropped = InputClassifier(job, placement).decide(changes, inputs[:0], inputs).dropped
+    assert dropped.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(("alpha", "drops"), [(0, False), (4, False), (3, True), (1, True)])

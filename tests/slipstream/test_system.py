@@ -20,24 +20,27 @@ LAYOUTS = ("fae", "hotline")
 NUM_INPUTS = 32 * 40 + 11
 
 
-def slipstream(layout: str, **settings: Any) -> tuple[Job, System]:
+def slipstream(layout: str, steps: int = 1, **settings: Any) -> tuple[Job, System]:
     """A job of 41 mini-batches in which most inputs are hot, and its system."""
     keys = {
         "slipstream.layout": layout,
-        "layout.hot_bytes": "9000",
+        "layout.hot_bytes": "9000" if steps == 1 else "11000",
         "slipstream.window": "0.2",
         "slipstream.tolerance": "0.2",
     }
     if layout == "hotline":
         keys["hotline.learning_share"] = "0.2"
     given = keys | {key.replace("__", "."): str(value) for key, value in settings.items()}
-    job = make_job("slipstream", num_inputs=NUM_INPUTS, settings=given)
+    job = make_job("slipstream", num_inputs=NUM_INPUTS, settings=given, steps=steps)
     return job, build("slipstream", job)
 
 
+@pytest.mark.parametrize(("steps", "alpha"), [(1, 0), (3, 1)])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_some_hot_inputs_are_skipped_in_every_epoch_and_every_input_is_dealt_with_once(layout: str) -> None:
-    job, system = slipstream(layout)
+def test_some_hot_inputs_are_skipped_in_every_epoch_and_every_input_is_dealt_with_once(
+    layout: str, steps: int, alpha: int
+) -> None:
+    job, system = slipstream(layout, steps, slipstream__alpha=alpha)
     for epoch in range(2):
         walk = train_epochs(job, system, first=epoch)
         skipped = walk.skipped
@@ -83,6 +86,18 @@ def test_importance_trains_the_rest_of_the_epoch_with_weights(layout: str) -> No
     assert len(weights) == sum(len(run.inputs) for run in rest)
     assert weights.max() > 1
     system.placement.close()
+
+
+@pytest.mark.parametrize(
+    ("steps", "sentence"),
+    [
+        (1, "alpha is 5, more than the 4 lookups of an input;"),
+        (3, "than the 3 lookups of an input's shortest sequence;"),
+    ],
+)
+def test_an_alpha_that_no_input_can_reach_is_refused(steps: int, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        slipstream("fae", steps, slipstream__alpha=5)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -26,6 +26,7 @@ class Dense:
         self.network = make_network(job.model, job.schema, job.seed).to(job.device, job.dtype)
         self.optimizer = dense_optimizer(job.optimizer, self.network.parameters(), job.lr)
         self._autocast = job.precision == "bf16"
+        self._batch_size = job.batch_size
         self._clock = job.clock
 
     def logits(self, dense: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
@@ -34,11 +35,12 @@ class Dense:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._autocast):
             return self.network(dense.to(self.dtype), vectors).to(self.dtype)
 
-    def backward(self, batch: Batch, vectors: torch.Tensor, batch_size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def backward(self, batch: Batch, vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Forward and backward of a batch whose tensors are on the device.
 
-        The loss is the sum over the inputs divided by `batch_size`, the size of the whole mini-batch, so that the
-        gradients of its parts add up to its own. Dense gradients add to those already there. Returns the loss and the
+        The loss is the sum over the inputs divided by the job's batch size, so that the gradients of a mini-batch's
+        parts add up to its own, and that the inputs of an epoch's last, short mini-batch weigh no more than others.
+        Dense gradients add to those already there. Returns the loss and the
         gradient [B, V, D] of the vectors.
         """
         vectors = vectors.detach().requires_grad_()
@@ -47,7 +49,7 @@ class Dense:
             losses = binary_cross_entropy_with_logits(logits, batch.labels.to(self.dtype), reduction="none")
             if batch.weights is not None:
                 losses = losses * batch.weights
-            loss = losses.sum() / batch_size
+            loss = losses.sum() / self._batch_size
         with self._clock.phase("dense_backward"):
             loss.backward()
         self._clock.count(dense_flops=(self.network.training_flops - self.network.forward_flops) * len(batch))

@@ -81,29 +81,27 @@ class HotlinePlacement(HotPlacement):
             first, second = batch.select(popular), batch.select(~popular)
             first_slots, second_slots, second_hot = slots[popular], slots[~popular], hot[~popular].flatten()
         staging = self._gatherer.submit(self._stage, second.ids.flatten()[~second_hot])
-        done = [self._popular(first, first_slots, len(batch))] if len(first) else []
+        done = [self._popular(first, first_slots)] if len(first) else []
         staged = self._wait(staging)
         if len(second):
-            done.append(self._non_popular(second, second_slots.flatten(), second_hot, staged, len(batch)))
+            done.append(self._non_popular(second, second_slots.flatten(), second_hot, staged))
         losses, places, grads = zip(*done, strict=True)
         with self.clock.phase("hot_update"):
             self.count_update(self.hot.update(torch.cat(places), torch.cat(grads)))
         self.dense.step()
         return torch.stack(losses).sum()
 
-    def _popular(
-        self, batch: Batch, slots: torch.Tensor, batch_size: int
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _popular(self, batch: Batch, slots: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Forward and backward of the popular µ-batch: loss, hot places [n], gradients [n, D]."""
         with self.clock.phase("hot_forward"):
             self.clock.count(rows_read=slots.numel())
             places = self.link.to_device(slots.flatten())
             vectors = self.pooling.forward(self.hot.gather(places).view(*slots.shape, -1))
-        loss, grads = self.dense.backward(self.to_device(batch), vectors, batch_size)
+        loss, grads = self.dense.backward(self.to_device(batch), vectors)
         return loss, places, self.pooling.backward(grads).flatten(0, 1)
 
     def _non_popular(
-        self, batch: Batch, slots: torch.Tensor, hot: torch.Tensor, staged: Staged, batch_size: int
+        self, batch: Batch, slots: torch.Tensor, hot: torch.Tensor, staged: Staged
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The same of the other µ-batch, and the update of its cold rows; the update of the hot ones waits."""
         with self.clock.phase("mixed_forward"):
@@ -111,7 +109,7 @@ class HotlinePlacement(HotPlacement):
             places, marks = self.link.to_device(slots[hot]), self.link.to_device(hot)
             vectors = combine(marks, self.hot.gather(places), staged.table.gather(staged.places))
             pooled = self.pooling.forward(vectors.view(*batch.ids.shape, -1))
-        loss, grads = self.dense.backward(self.to_device(batch), pooled, batch_size)
+        loss, grads = self.dense.backward(self.to_device(batch), pooled)
         grads = self.pooling.backward(grads).flatten(0, 1)
         self._write_back(staged, grads[~marks])
         return loss, places, grads[marks]

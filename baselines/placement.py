@@ -72,10 +72,10 @@ class Placement:
         self.host = initial_table(job.schema, job.model.dim, job.optimizer, job.lr, job.dtype, job.seed)
 
     def train(self, batch: Batch) -> torch.Tensor:
-        """Train one mini-batch; returns its loss (a scalar on the device, not waited for)."""
+        """Train one mini-batch; returns its loss by the batch size (a scalar on the device, not waited for)."""
         with self.clock.phase("embedding_forward"):
             vectors = self.lookup(batch.ids)
-        loss, grads = self.dense.backward(self.to_device(batch), vectors, len(batch))
+        loss, grads = self.dense.backward(self.to_device(batch), vectors)
         with self.clock.phase("embedding_update"):
             self.update(batch.ids, grads)
         self.dense.step()

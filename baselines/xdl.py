@@ -67,7 +67,7 @@ class Xdl(Placement):
             self._set_dense(dense)
         with self.clock.phase("embedding_forward"):
             pooled = self.link.to_device(self._pooled(vectors, where))
-        loss, grads = self.dense.backward(self.to_device(batch), pooled, len(batch))
+        loss, grads = self.dense.backward(self.to_device(batch), pooled)
         with self.clock.phase("push"):
             self._push(rows, where, self.link.to_host(grads))
         return loss

@@ -103,7 +103,7 @@ class Loop:
         source = batches(self.job.train, run.inputs, self.job.batch_size, run.weights)
         for batch in self._waiting(source):
             loss = self.system.placement.train(batch)
-            self._loss = self._loss + loss.double() * len(batch)
+            self._loss = self._loss + loss.double() * self.job.batch_size
             self._window_samples += len(batch)
             self.outcome.steps += 1
             self.outcome.samples_trained += len(batch)

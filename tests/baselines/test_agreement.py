@@ -157,7 +157,9 @@ def rows_after_given_gradients(name: str, optimizer: str, steps: int = 1) -> tor
 
 
 def fake_backward(system: System) -> None:
-    def backward(batch: Batch, vectors: torch.Tensor, batch_size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    batch_size = system.placement.job.batch_size
+
+    def backward(batch: Batch, vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         pattern = torch.linspace(-1, 1, vectors[0].numel()).view_as(vectors[0])
         grads = (batch.dense.sum(1) + batch.labels).view(-1, 1, 1) * pattern / batch_size
         for parameter in system.placement.dense.network.parameters():

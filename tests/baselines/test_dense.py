@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from baselines.dense import Dense
 from baselines.optimizer import OPTIMIZERS
 from datasets.loader import Batch, read
 from tests.small import build, dense_weights, make_job
@@ -31,3 +32,15 @@ def test_an_input_of_weight_two_is_one_twice_and_one_of_weight_zero_is_not_there
     for one, other, without in zip(weighted, doubled, plain, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
         assert float((one - without).abs().max()) > 1e-4
+
+
+def test_inputs_of_a_short_mini_batch_weigh_as_much_as_others() -> None:
+    job = make_job("dlrm", batch_size=8, num_inputs=8)
+    whole, part = Dense(job), Dense(job)
+    batch = read(job.train, np.arange(8))
+    vectors = torch.randn(8, job.schema.num_vectors, job.model.dim)
+    loss, grads = whole.backward(batch, vectors)
+    short = torch.arange(8) < 3
+    short_loss, short_grads = part.backward(batch.select(short), vectors[short])
+    torch.testing.assert_close(short_grads, grads[short])
+    assert short_loss < loss

@@ -7,10 +7,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compare test lint clean
+.PHONY: help setup compare bench bench-quick test lint clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
 	@echo "  PYTHON=$(PYTHON) and EXTRAS=$(EXTRAS) can be set; a machine with an NVIDIA GPU takes EXTRAS=gpu,test"
 
 setup: $(STAMP) ## make .venv and install slipbench into it
@@ -31,6 +31,12 @@ $(STAMP): pyproject.toml packaging/fbgemm-gpu/pyproject.toml
 
 compare: $(STAMP) ## run all systems on the embedded data set, print the table, write CSVs and figures
 	@$(BIN)/slipbench compare $(ARGS)
+
+bench: $(STAMP) ## measure speed against a plain TorchRec loop and the machine's own rate
+	@$(BIN)/slipbench bench $(ARGS)
+
+bench-quick: $(STAMP) ## the same within eight minutes; fails where a target is missed
+	@$(BIN)/slipbench bench --quick $(ARGS)
 
 test: $(STAMP) ## run the tests
 	@$(BIN)/python -m pytest $(ARGS)

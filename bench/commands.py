@@ -178,6 +178,20 @@ def plot(out: str) -> int:
     return 0
 
 
+@cli.command()
+@click.option("--quick", is_flag=True, help="Fewer inputs and rounds: within eight minutes on two cores.")
+@option("--out", default="results/bench", metavar="DIR", show_default=True, help="Folder of results.")
+def bench(quick: bool, out: str) -> int:
+    """Measure the systems against a plain TorchRec loop and against the machine; 1 if a target is missed."""
+    from bench.speed.suite import bench as measure
+
+    lines, status = measure(Path(out), quick, Progress())
+    for line in lines:
+        click.echo(line.text)
+    click.echo(f"samples.csv, targets.csv and env.json are in {out}")
+    return status
+
+
 @cli.group(cls=Group)
 def data() -> None:
     """Prepare a data set, or describe a prepared one."""

@@ -238,6 +238,35 @@ def info(name: str) -> int:
 
 @data.command()
 @click.argument("name")
+@option("--out", required=True, metavar="DIR", help="Folder for the files.")
+@option("--rows", default="1000000", metavar="N", show_default=True, help="Lines, in all files together.")
+@option("--seed", default="0", metavar="N", show_default=True, help="Of everything that is drawn.")
+@option("--scale", default="1", metavar="X", show_default=True, help="Of the large tables.")
+@click.option("--gz", is_flag=True, help="Compress the files.")
+def generate(name: str, out: str, rows: str, seed: str, scale: str, gz: bool) -> int:
+    """Write a generated set as raw text, in the format of the real one, to try a reader on."""
+    from datasets.generate import generate as write
+
+    for path in write(name, Path(out), {"rows": rows, "seed": seed, "scale": scale}, gz, Progress().say):
+        click.echo(path)
+    return 0
+
+
+@data.command()
+@click.argument("name")
+@option("--rows", default="0", metavar="N", help="Training inputs; 0: scale times the published number.")
+@option("--seed", default="0", metavar="N", show_default=True, help="Of everything that is drawn.")
+@option("--scale", default="0.02", metavar="X", show_default=True, help="Of the large tables; 1 takes minutes.")
+def skew(name: str, rows: str, seed: str, scale: str) -> int:
+    """Count the hot rows and hot inputs of a generated set, beside those that FAE published."""
+    from datasets.generate import skew as count
+
+    click.echo(count(name, {"rows": rows, "seed": seed, "scale": scale}, Progress().say))
+    return 0
+
+
+@data.command()
+@click.argument("name")
 def verify(name: str) -> int:
     """Check a prepared set: sizes, values and checksums of its files."""
     from datasets.verify import verify as check

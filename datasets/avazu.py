@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from datasets import click_log
-from datasets.click_log import ClickLog, Inputs, log_dense, to_keys, uniform, write_click_log
+from datasets.click_log import ClickLog, Inputs, line_counts, log_dense, to_keys, uniform, write_click_log
 from datasets.criteo import paper
 from datasets.criteo_kaggle import named_in, split_bounds
 from datasets.layout import EMPTY, Field, Layout
 from datasets.pace import Report
 from datasets.settings import Setting
-from datasets.text import Block, count_lines
+from datasets.text import Block
 from datasets.writer import StoreWriter
 
 SUMMARY = "Avazu: ten days of mobile ads, 40.4 M rows, the hour and 21 categorical features, was it clicked."
@@ -34,7 +34,7 @@ OPTIONS = (
         choices=("random", "time"),
         help="80/10/10 at random, as the papers, or by time: lines are in its order",
     ),
-    Setting(key="split_seed", default=123, low=0, help="of the random split; 123 is the papers'"),
+    Setting(key="split_seed", default=123, low=0, high=2**63 - 1, help="of the random split; 123 is the papers'"),
 )
 DEFAULTS: dict[str, Any] = {
     "model": "rm4",
@@ -79,7 +79,7 @@ def find_files(sources: Sequence[Path], options: Mapping[str, Any]) -> list[Path
 
 def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, Any], report: Report) -> None:
     """Reads the files in the given order as one."""
-    lines = [count_lines(path, LAYOUT) for path in sources]
+    lines = line_counts(writer, sources, LAYOUT, report)
     bounds = split_bounds(sum(lines), TRAIN_SHARE)
     writer.facts |= {"lines": sum(lines), "published_lines": PUBLISHED_LINES}
 

@@ -9,7 +9,6 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from datasets.keys import MISSING, num_words
 from datasets.layout import EMPTY, Layout
 from datasets.pace import Pace, Report, duration
 from datasets.settings import Setting
-from datasets.text import REFUSE, SKIP, Block, Position, Raw, parse, raw_blocks, read_converted
+from datasets.text import REFUSE, SKIP, Block, Position, count_lines, parse, raw_blocks, read_converted
 from datasets.vocabulary import OPTIONS as VOCABULARY_OPTIONS
 from datasets.vocabulary import encode
 from datasets.writer import BAD_ROWS, ON_BAD_ROW, SPLITS, StoreWriter
@@ -82,6 +81,14 @@ def uniform(seed: int, index: np.ndarray) -> np.ndarray:
     return np.random.Generator(bits).random(int(index[-1]) - first + 1)[index - first]
 
 
+def line_counts(writer: StoreWriter, sources: Sequence[Path], layout: Layout, report: Report) -> list[int]:
+    """Lines of each file; what was counted before a kill is not counted again."""
+    read = writer.state.get("position", {}).get("source", -1) + 1  # files that have not changed since
+    known: list[int] = writer.state.get("lines", [])[:read]
+    pace = Pace(report, "counting lines", "lines")
+    return known + [count_lines(path, layout, pace.add) for path in sources[len(known) :]]
+
+
 def write_click_log(
     writer: StoreWriter, name: str, sources: Sequence[Path], log: ClickLog, options: Mapping[str, Any], report: Report
 ) -> None:
@@ -102,6 +109,7 @@ def _read(
     done = int(starts[start.source]) + start.line - (log.layout.header and start.line > 0)
     total = int(starts[-1])
     if not total:
+        list(raw_blocks(sources, log.layout, start))  # a header that is wrong is named first
         raise UserError(f"{', '.join(map(str, sources))}: there is no line in it; {name} needs {log.layout.what}.")
     if not done:
         report(estimate(name, sources, log, writer.folder))
@@ -110,7 +118,7 @@ def _read(
     for item in read_converted(sources, log.layout, log.convert, options[ON_BAD_ROW], start):
         block, made = item.block, item.made
         if block.source != end.source:
-            _check_lines(sources, log, end)
+            _check_lines(sources, log, end, block.source)
         end = block.end
         index = starts[block.source] + block.line_numbers - 1 - log.layout.header
         split = log.split(block, index)
@@ -124,37 +132,46 @@ def _read(
         writer.drop(log.left_out, int((split == NOT_USED).sum()))
         uses = block.source + 1 if log.by_file else None
         pace.add(block.lines)
-        writer.finish_part(uses, position=asdict(block.end), stage="read")
+        writer.finish_part(uses, position=asdict(block.end), stage="read", lines=list(log.lines))
     pace.end()
-    _check_lines(sources, log, end)
+    _check_lines(sources, log, end, len(sources))
 
 
-def _check_lines(sources: Sequence[Path], log: ClickLog, end: Position) -> None:
-    """UserError for a file that ends with other lines than expected."""
-    found, expected = end.line - log.layout.header, log.lines[end.source]
-    if found != expected:
-        raise UserError(f"{sources[end.source]}: {found:,} lines, not {expected:,} {log.other_lines}.")
+def _check_lines(sources: Sequence[Path], log: ClickLog, end: Position, upto: int) -> None:
+    """UserError for a file, from the one that was read last up to another, that ends with other lines than expected."""
+    for source in range(end.source, upto):
+        found = max(0, end.line - log.layout.header) if source == end.source else 0
+        if found != log.lines[source]:
+            raise UserError(f"{sources[source]}: {found:,} lines, not {log.lines[source]:,} {log.other_lines}")
 
 
 def estimate(name: str, sources: Sequence[Path], log: ClickLog, folder: Path) -> str:
-    """What is to come, from the speed of the first lines. UserError where the disk cannot hold it."""
+    """What is to come, judged by the first lines. UserError where the disk cannot hold it."""
     lines = sum(log.lines)
+    rate, used = _first_lines(sources, log)
     width = 4 * (len(log.dense) + len(log.sparse) + 1)
-    final, work = lines * width, lines * 4 * (len(log.sparse) + num_words(len(log.sparse)))
+    final = round(lines * used) * width
+    work = round(lines * used) * 4 * (len(log.sparse) + num_words(len(log.sparse)))
     free = shutil.disk_usage(folder).free
     if free < final + work:
         raise UserError(
             f"{name}: {lines:,} lines need about {size(final + work)} on the disk while they are prepared, but "
             f"{size(free)} are free under {folder.parent}; free some or point SLIPBENCH_DATA elsewhere."
         )
-    first: list[Raw] = list(islice(raw_blocks(sources, log.layout, Position()), 1))
-    rate = 0.0
-    for raw in first:
-        begin = time.perf_counter()
-        log.convert(parse(raw, sources[raw.source], log.layout, SKIP))
-        rate = raw.lines / (time.perf_counter() - begin)
     text = f"{name}: {lines:,} lines; about {size(final)} on the disk, {size(final + work)} while it is made"
     return text + (f", about {duration(lines / rate * (1 + AFTER_PARSING))}" if rate else "")
+
+
+def _first_lines(sources: Sequence[Path], log: ClickLog) -> tuple[float, float]:
+    """(lines a second, share of them that is used) of the first block; (0, 1) where there is none."""
+    for raw in raw_blocks(sources, log.layout, Position()):
+        begin = time.perf_counter()
+        block = parse(raw, sources[raw.source], log.layout, SKIP)
+        log.convert(block)
+        rate = raw.lines / (time.perf_counter() - begin)
+        split = log.split(block, block.line_numbers - 1 - log.layout.header)
+        return rate, float(np.mean(split != NOT_USED)) if len(split) else 1.0
+    return 0.0, 1.0
 
 
 def size(num_bytes: int) -> str:

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from datasets import click_log, criteo
-from datasets.click_log import ClickLog, write_click_log
+from datasets.click_log import ClickLog, line_counts, write_click_log
 from datasets.errors import UserError
 from datasets.pace import Report
 from datasets.settings import Setting
-from datasets.text import Block, count_lines
+from datasets.text import Block
 from datasets.writer import StoreWriter
 
 SUMMARY = "Criteo Kaggle: a week of display ads, 45.8 M rows, 13 dense and 26 categorical features, was it clicked."
@@ -60,7 +60,7 @@ def named_in(path: Path, names: Sequence[str], dataset: str) -> Path:
 
 def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, Any], report: Report) -> None:
     """Reads the files in the given order as one."""
-    lines = [count_lines(path, LAYOUT) for path in sources]
+    lines = line_counts(writer, sources, LAYOUT, report)
     bounds = split_bounds(sum(lines), options["train_share"])
     writer.facts |= {"lines": sum(lines), "published_lines": PUBLISHED_LINES}
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from datasets import click_log, criteo
-from datasets.click_log import NOT_USED, ClickLog, uniform, write_click_log
+from datasets.click_log import NOT_USED, ClickLog, line_counts, uniform, write_click_log
 from datasets.errors import UserError
 from datasets.pace import Report
 from datasets.settings import Setting
-from datasets.text import Block, count_lines
+from datasets.text import Block
 from datasets.writer import StoreWriter
 
 SUMMARY = "Criteo Terabyte: 24 days of display ads, 4.37 G rows, 13 dense and 26 categorical features, was it clicked."
@@ -36,7 +36,7 @@ OPTIONS = (
         high=1.0,
         help="share of the inputs without a click that is left out at random, in all days; 0.875 as the papers",
     ),
-    Setting(key="sample_seed", default=123, low=0, help="of what is left out"),
+    Setting(key="sample_seed", default=123, low=0, high=2**63 - 1, help="of what is left out"),
     Setting(
         key="days",
         default="all",
@@ -68,7 +68,7 @@ PUBLISHED_LINES = (
 def day_of(path: Path) -> int:
     """The number in a day's name. UserError where there is none."""
     found = DAY.fullmatch(path.name)
-    if not found:
+    if not found or int(found[1]) >= len(PUBLISHED_LINES):
         raise UserError(f"--source {path} is not named like a day of criteo-terabyte (day_0 to day_23, or day_0.gz).")
     return int(found[1])
 
@@ -81,10 +81,13 @@ def find_files(sources: Sequence[Path], options: Mapping[str, Any]) -> list[Path
         if (other := by_day.setdefault(day_of(path), path)) != path:
             raise UserError(f"{other} and {path} are the same day of criteo-terabyte; give one of them.")
     wanted = range(len(PUBLISHED_LINES)) if options["days"] == "all" else sorted(by_day)
-    missing = [f"day_{day}" for day in wanted if day not in by_day]
-    if missing or not by_day:
+    if not by_day:
         raise UserError(
-            f"criteo-terabyte: {', '.join(missing) or 'every day'} is missing among what --source gives; "
+            "criteo-terabyte: there is no day_0 to day_23 in what --source gives; give the folder that holds them."
+        )
+    if missing := [f"day_{day}" for day in wanted if day not in by_day]:
+        raise UserError(
+            f"criteo-terabyte: there is no {', '.join(missing)} in what --source gives; "
             "`--option days=some` takes the days that are there."
         )
     if len(by_day) < 2:
@@ -93,7 +96,10 @@ def find_files(sources: Sequence[Path], options: Mapping[str, Any]) -> list[Path
 
 
 def _files(path: Path) -> list[Path]:
-    return sorted(file for file in path.iterdir() if DAY.fullmatch(file.name)) if path.is_dir() else [path]
+    try:
+        return sorted(file for file in path.iterdir() if DAY.fullmatch(file.name)) if path.is_dir() else [path]
+    except OSError as error:
+        raise UserError(f"--source {path} cannot be read ({error.strerror}).") from error
 
 
 def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, Any], report: Report) -> None:
@@ -101,7 +107,7 @@ def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, An
     if options["days"] == "all":
         lines = [PUBLISHED_LINES[day_of(path)] for path in sources]
     else:
-        lines = [count_lines(path, LAYOUT) for path in sources]
+        lines = line_counts(writer, sources, LAYOUT, report)
     writer.facts |= {"lines": sum(lines), "published_lines": sum(PUBLISHED_LINES)}
     log = ClickLog(
         layout=LAYOUT,
@@ -110,7 +116,7 @@ def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, An
         convert=criteo.convert,
         split=splitter(lines, options["drop_negatives"], options["sample_seed"]),
         lines=lines,
-        other_lines="as published; is it downloaded whole? `--option days=some` takes days as they are",
+        other_lines="as published; is it downloaded whole? `--option days=some` takes days as they are.",
         left_out="inputs without a click, left out at random",
         by_file=True,
     )

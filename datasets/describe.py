@@ -125,6 +125,7 @@ def _tables(prepared: PreparedSet) -> list[str]:
 
 def _skew(prepared: PreparedSet, dim: int) -> list[str]:
     counts = row_counts(prepared.train)
+    scale = float(prepared.meta["options"].get("scale", 1.0))  # of a generated set, which keeps counts, not shares
     accesses = zip(TOP_SHARES, access_shares(counts), strict=True)
     hots = zip(HOT_SHARES, hot_input_shares(prepared.train, counts), strict=True)
     return [
@@ -135,7 +136,7 @@ def _skew(prepared: PreparedSet, dim: int) -> list[str]:
         *(
             f"  at least {hot.threshold * 100:.0e} %: {hot.rows:>12,} rows, {hot.rows * dim * 4 / 1e6:>9,.1f} MB, "
             f"{hot.inputs:>6.1%} of the inputs entirely hot"
-            for hot in hot_sets(prepared.train, counts, dim)
+            for hot in hot_sets(prepared.train, counts, dim, tuple(share / scale for share in ACCESS_SHARES))
         ),
     ]
 

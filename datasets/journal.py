@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-JOURNAL = "journal.json"
+JOURNAL = "journal.txt"  # a checksum of the rest, then JSON
 
 
 @dataclass(frozen=True)
@@ -33,18 +34,15 @@ class Journal:
     @classmethod
     def open(cls, folder: Path, identity: Mapping[str, Any], files: Sequence[Path]) -> Journal:
         """The journal in a folder, with the checkpoints that still hold; empty where there is none."""
-        journal = cls(folder / JOURNAL, identity, [stamp(path) for path in files])
-        try:
-            found = json.loads(journal.path.read_text(encoding="utf-8"))
-            same = found["identity"] == json.loads(json.dumps(identity))
-            checkpoints = [Checkpoint(**fields) for fields in found["checkpoints"]] if same else []
-            old = [list(source) for source in found["sources"]]
-        except (OSError, ValueError, KeyError, TypeError):
+        new = [stamp(path) for path in files]
+        journal = cls(folder / JOURNAL, identity, new)
+        found = _read(journal.path)
+        if found is None or found["identity"] != json.loads(json.dumps(identity)):
             return journal
-        new = [list(source) for source in journal.sources]
-        journal.checkpoints = [
-            point for point in checkpoints if old[: point.uses] == new[: point.uses] and point.uses <= len(new)
-        ]
+        old = found["sources"]
+        if len(old) == len(new):  # with another file after it, what was the last one would be no more
+            points = [Checkpoint(**fields) for fields in found["checkpoints"]]
+            journal.checkpoints = [point for point in points if old[: point.uses] == new[: point.uses]]
         return journal
 
     def add(self, point: Checkpoint) -> None:
@@ -55,7 +53,22 @@ class Journal:
             "sources": [list(source) for source in self.sources],
             "checkpoints": [asdict(old) for old in self.checkpoints],
         }
-        write_whole(self.path, json.dumps(fields, indent=1) + "\n")
+        text = json.dumps(fields, indent=1) + "\n"
+        write_whole(self.path, _digest(text) + "\n" + text)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """What a journal says; None where there is none, or where it is not as it was written."""
+    try:
+        digest, _, text = path.read_text(encoding="utf-8").partition("\n")
+    except (OSError, UnicodeDecodeError):
+        return None
+    found: dict[str, Any] | None = json.loads(text) if digest == _digest(text) else None
+    return found
 
 
 def stamp(path: Path) -> list[Any]:

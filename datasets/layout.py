@@ -28,6 +28,10 @@ class Field:
     choices: tuple[str, ...] = ()
     empty: bool = False  # whether there may be nothing
 
+    def __post_init__(self) -> None:
+        if not all(re.fullmatch("[A-Za-z_]+", choice) for choice in self.choices):
+            raise ValueError(f"{self.name}: choices are letters, lest '+5' or ' 5' pass for a number beside them")
+
     @property
     def limits(self) -> tuple[int, int]:
         """The least and the greatest value, both included."""
@@ -66,10 +70,11 @@ class Field:
             return EMPTY if self.empty else None
         if self.kind == "word":
             return self.choices.index(text) if text in self.choices else None
-        base, pattern = (16, r"[0-9a-fA-F]+") if self.kind == "hex" else (10, r"-?[0-9]+")
-        if not re.fullmatch(pattern, text) or len(text) > 1000:  # Python would refuse to read thousands of digits
+        base, pattern = (16, r"()0*([0-9a-fA-F]{1,8})") if self.kind == "hex" else (10, r"(-?)0*([0-9]{1,20})")
+        found = re.fullmatch(pattern, text)
+        if not found:
             return None
-        value = int(text, base)
+        value = int(found[1] + found[2], base)
         low, high = self.limits
         return value if low <= value <= high else None
 
@@ -91,14 +96,11 @@ class Layout:
         return {name: at for at, name in enumerate(names)}
 
     @cached_property
-    def alphabet(self) -> np.ndarray:
-        """[256] bool: the bytes that a good line can hold."""
+    def alphabet(self) -> bytes:
+        """The bytes that a good line can hold."""
         parts = {"int": "-0123456789", "hex": "0123456789abcdefABCDEF", "unused": "0123456789", "word": ""}
-        allowed = np.zeros(256, bool)
-        for item in self.fields:
-            allowed[list((parts[item.kind] + "".join(item.choices)).encode())] = True
-        allowed[[ord(self.separator), ord("\n")]] = True
-        return allowed
+        allowed = {character for item in self.fields for character in parts[item.kind] + "".join(item.choices)}
+        return "".join(sorted(allowed | {self.separator, "\n"})).encode()
 
     @property
     def heading(self) -> str:
@@ -119,9 +121,12 @@ class Layout:
                 values.append(value)
         return values
 
+    def other(self, line: bytes) -> str:
+        """What a file is whose lines are as wide as this one, if that is known."""
+        found = line.count(self.separator.encode()) + 1
+        return f"{found} columns: {self.widths[found]}" if found in self.widths else ""
+
     def _wrong_width(self, line: bytes, found: int) -> str:
-        if found in self.widths:
-            return f"{found} columns: {self.widths[found]}"
         separator = {"\t": "tabs", ",": "commas"}.get(self.separator, repr(self.separator))
         text = "an empty line" if not line else f"{found}"
         return f"expected {len(self.fields)} columns separated by {separator}, found {text}"

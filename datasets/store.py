@@ -100,13 +100,15 @@ def prepare(
     """Makes the set anew from its raw files, replacing an old one only when the new one is whole.
 
     A second preparation of the same set waits for the first. UserError for missing sources, unknown options, a bad
-    source, a full disk or anything in the set's place that slipbench did not make; nothing half made is left behind.
+    source, a full disk or anything in the set's place that slipbench did not make. Finished parts are kept for the next
+    try, out of sight, but not on a full disk.
     """
     module, root = load_dataset(name), root or data_root()
     resolved = resolve(module.OPTIONS, options or {}, f"data set {name}")
     _check_sources(name, module, sources)
     if find := getattr(module, "find_files", None):
         sources = find(sources, resolved)
+    _check_distinct(sources)
     with _turning_os_errors(root, "write"), _only_one(root, name, report):
         _make(name, module, sources, resolved, root, report)
     return _open(name, module, root)
@@ -193,6 +195,14 @@ def _check_sources(name: str, module: ModuleType, sources: Sequence[Path]) -> No
             raise UserError(f"there is no file or folder '{path}'; check --source.")
         if not readable:  # sources are read more than once
             raise UserError(f"--source {path} is neither a file nor a folder; save what comes from it as a file first.")
+
+
+def _check_distinct(sources: Sequence[Path]) -> None:
+    seen: set[Path] = set()
+    for path in sources:
+        if path.resolve() in seen:
+            raise UserError(f"--source {path} is given twice; give each file once.")
+        seen.add(path.resolve())
 
 
 def _generator_version(module: ModuleType) -> int:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import log_loss, roc_auc_score
 
+from datasets.planted import best, intercept, sigmoid
 from datasets.schema import RESERVED_ID, Schema, Table
 from datasets.settings import Setting
 from datasets.writer import SPLITS, StoreWriter
@@ -206,7 +206,7 @@ class Planted:
         terms = {term: self._term(term, sample) for term in PLANTED}
         self.moments = {term: (float(x.mean()), float(x.std())) for term, x in terms.items()}
         self.intercept = 0.0
-        self.intercept = _intercept(self.log_odds(sample))
+        self.intercept = intercept(self.log_odds(sample), BASE_RATE)
 
     def log_odds(self, inputs: Inputs) -> np.ndarray:
         """[n] float64."""
@@ -228,19 +228,6 @@ class Planted:
         return product.sum(axis=1)
 
 
-def _sigmoid(log_odds: np.ndarray) -> np.ndarray:
-    return 1.0 / (1.0 + np.exp(-log_odds))
-
-
-def _intercept(log_odds: np.ndarray) -> float:
-    """The constant that makes the mean probability the base rate, by bisection."""
-    low, high = -20.0, 20.0
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _sigmoid(log_odds + middle).mean() < BASE_RATE else (low, middle)
-    return (low + high) / 2
-
-
 def schema() -> Schema:
     """13 dense features and 26 tables; one row more for a missing value where a column can be missing."""
     tables = (Table(name=c.name, rows=1 + c.values + bool(c.missing)) for c in COLUMNS)
@@ -260,7 +247,7 @@ def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, An
         random = np.random.default_rng([options["seed"], stream])
         for first in range(0, count, BLOCK):
             inputs = generate(world, random, min(BLOCK, count - first))
-            ids, chances = inputs.ids, _sigmoid(planted.log_odds(inputs))
+            ids, chances = inputs.ids, sigmoid(planted.log_odds(inputs))
             labels = (random.random(len(ids)) < chances).astype(np.int32)
             if split == "train":
                 seen[ids + offsets] = True
@@ -272,12 +259,5 @@ def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, An
                 truth.append((labels, chances))
             writer.append(split, inputs.dense, ids, labels)
             report(f"synthetic: {split} {min(first + BLOCK, count):,} of {count:,} inputs")
-    writer.facts |= _best(*(np.concatenate(parts) for parts in zip(*truth, strict=True)))
+    writer.facts |= best(*(np.concatenate(parts) for parts in zip(*truth, strict=True)))
     writer.facts["lookups_unseen_in_training"] = unseen
-
-
-def _best(labels: np.ndarray, chances: np.ndarray) -> dict[str, float | None]:
-    """What the true probabilities themselves reach on the test split: no model can do better, but for luck."""
-    if labels.min() == labels.max():
-        return {"best_auc": None, "best_logloss": None}
-    return {"best_auc": float(roc_auc_score(labels, chances)), "best_logloss": float(log_loss(labels, chances))}

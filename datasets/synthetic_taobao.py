@@ -16,6 +16,7 @@ from typing import IO, Any
 import numpy as np
 import polars as pl
 
+from datasets.errors import UserError
 from datasets.pace import Pace, Report
 from datasets.settings import Setting
 from datasets.taobao import DEFAULTS, PAPER, SEQUENCE_OPTIONS, append, rules
@@ -24,6 +25,8 @@ from datasets.taobao_world import BLOCK_USERS, World
 from datasets.vocabulary import OPTIONS as VOCABULARY_OPTIONS
 from datasets.vocabulary import encode
 from datasets.writer import StoreWriter
+
+EVENTS_A_USER = 101.6  # on average
 
 __all__ = ["DEFAULTS", "NEEDS_SOURCE", "OPTIONS", "PAPER", "SUMMARY", "VERSION", "write", "write_text"]
 
@@ -86,13 +89,18 @@ def write_text(
     world = World(seed, scale)
     users = users or world.users
     path = folder / f"UserBehavior.csv{'.gz' if gz else ''}"
+    if path.exists():
+        raise UserError(f"{path} is there already; move it away or choose another folder.")
     new = path.with_name(path.name + ".new")
     pace = Pace(report, path.name, "events")
-    with _opened(new, gz) as file:
-        for events in blocks(world, users):
-            file.write(text_of(events))
-            pace.add(len(events))
-    new.replace(path)
+    try:
+        with _opened(new, gz) as file:
+            for events in blocks(world, users):
+                file.write(text_of(events))
+                pace.add(len(events))
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
     pace.end()
     return [path]
 

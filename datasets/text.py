@@ -146,7 +146,7 @@ def _blocks_of(path: Path, source: int, layout: Layout, at: Position) -> Iterato
                 if not cut:
                     return
             data, rest = (data, b"") if not piece else (data[:cut], data[cut:])
-            if len(rest) > LONGEST_LINE or (data and not piece and len(data) > LONGEST_LINE + 1):
+            if len(rest) > LONGEST_LINE:
                 raise UserError(f"{path}, line {line + data.count(NEWLINE) + 1}: longer than {LONGEST_LINE:,} bytes; "
                                 f"is it {layout.what}?")  # fmt: skip
             if not data:
@@ -183,14 +183,21 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 def _read(file: IO[bytes], path: Path, line: int) -> bytes:
     """The next bytes, b"" at the end. UserError where the file is damaged or cut off."""
-    try:
+    with _naming_damage(path, line):
         return file.read(BLOCK_BYTES)
+
+
+@contextmanager
+def _naming_damage(path: Path, line: int) -> Iterator[None]:
+    where = f"{path}, after line {line:,}" if line else f"{path}"
+    try:
+        yield
     except EOFError:
-        raise UserError(f"{path}, after line {line:,}: the .gz ends in the middle; is it downloaded whole?") from None
+        raise UserError(f"{where}: the .gz ends in the middle; is it downloaded whole?") from None
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(f"{path}, after line {line:,}: the .gz is damaged ({error}); download it again.") from None
+        raise UserError(f"{where}: the .gz is damaged ({error}); download it again.") from None
     except OSError as error:
-        raise UserError(f"{path}, after line {line:,}: cannot be read ({error.strerror}).") from error
+        raise UserError(f"{where}: cannot be read ({error.strerror}).") from error
 
 
 def _skip(file: IO[bytes], offset: int, path: Path) -> None:
@@ -199,10 +206,8 @@ def _skip(file: IO[bytes], offset: int, path: Path) -> None:
         file.seek(offset)
         return
     while offset:
-        try:
+        with _naming_damage(path, 0):
             piece = file.read(min(offset, BLOCK_BYTES))
-        except (OSError, EOFError, zlib.error) as error:
-            raise UserError(f"{path}: cannot be read again ({error}); did it change?") from error
         if not piece:
             raise UserError(f"{path}: is shorter than when it was read before; did it change?")
         offset -= len(piece)
@@ -210,12 +215,12 @@ def _skip(file: IO[bytes], offset: int, path: Path) -> None:
 
 def _read_header(file: IO[bytes], path: Path, layout: Layout) -> int:
     """Check the first line; the number of bytes it takes."""
-    try:
+    with _naming_damage(path, 0):
         line = file.readline(LONGEST_LINE)
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{path}, line 1: cannot be read ({error}); is the file whole?") from None
     found = line.decode("utf-8", "replace").rstrip("\r\n")
     if found != layout.heading:
+        if other := layout.other(line):
+            raise UserError(f"{path}, line 1: {other}.")
         expected = f"the {len(layout.fields)} column names {layout.fields[0].name} to {layout.fields[-1].name}"
         raise UserError(f"{path}, line 1: expected {expected}, found {quoted(found)}; is it {layout.what}?")
     return len(line)
@@ -229,8 +234,17 @@ def parse(raw: Raw, path: Path, layout: Layout, on_bad_row: str) -> Block:
     if not good.all() and on_bad_row != SKIP:
         at = int(np.argmin(good))
         line = data.split(b"\n", at + 1)[at]
-        raise UserError(f"{path}, line {numbers[at]:,}: {layout.parse(line)}.")
+        first = numbers[at] == 1 + layout.header
+        raise UserError(f"{path}, line {numbers[at]:,}: {_fault(line, layout, first)}")
     return Block(values, numbers[good], raw.source, raw.lines, raw.end)
+
+
+def _fault(line: bytes, layout: Layout, first: bool) -> str:
+    """What is wrong with a line, and what to do."""
+    if first and (other := layout.other(line)):
+        return f"{other}."
+    hint = f"is it {layout.what}?" if first else f"`--option on_bad_row={SKIP}` leaves such lines out and counts them."
+    return f"{layout.parse(line)}; {hint}"
 
 
 def _parse(data: bytes, lines: int, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
@@ -244,7 +258,8 @@ def _parse(data: bytes, lines: int, layout: Layout) -> tuple[np.ndarray, np.ndar
         good = np.array([not isinstance(row, str) for row in rows])
         values = [row for row in rows if not isinstance(row, str)]
         return np.array(values, np.int64).reshape(-1, len(layout.columns)), good
-    middle = data.index(b"\n", len(data) // 2) + 1 if b"\n" in data[len(data) // 2 : -1] else data.index(b"\n") + 1
+    # after the line in the middle, or before it where it is the last one
+    middle = (data.find(b"\n", len(data) // 2, -1) + 1) or (data.rindex(b"\n", 0, len(data) // 2) + 1)
     before = count_byte(data[:middle], NEWLINE)
     halves = [_parse(data[:middle], before, layout), _parse(data[middle:], lines - before, layout)]
     return np.concatenate([half[0] for half in halves]), np.concatenate([half[1] for half in halves])
@@ -255,7 +270,7 @@ def _parse_fast(data: bytes, lines: int, layout: Layout) -> np.ndarray:
     characters = np.frombuffer(data, np.uint8)
     separators = int(np.count_nonzero(characters == ord(layout.separator)))
     # Polars fills short lines up; together with its refusal of long ones, the count says that there is none
-    if separators != lines * (len(layout.fields) - 1) or not layout.alphabet[characters].all():
+    if separators != lines * (len(layout.fields) - 1) or data.translate(None, layout.alphabet):
         raise Refused
     try:
         frame = pl.read_csv(
@@ -281,7 +296,7 @@ _TYPES = {"int": pl.Int64, "hex": pl.String, "word": pl.String, "unused": pl.UIn
 def _numbers(item: Field) -> pl.Expr:
     column = pl.col(item.name)
     if item.kind == "hex":
-        return column.str.to_integer(base=16, dtype=pl.Int64)
+        return column.str.to_integer(base=16, dtype=pl.UInt32).cast(pl.Int64)  # as a signed one, '-0' would pass
     if item.kind == "word":
         return column.replace_strict(list(item.choices), list(range(len(item.choices))), return_dtype=pl.Int64)
     return column
@@ -296,12 +311,14 @@ def _check(frame: pl.DataFrame, layout: Layout) -> None:
             raise Refused
 
 
-def count_lines(path: Path, layout: Layout) -> int:
-    """Lines of a file, without its header; the last one need not end."""
+def count_lines(path: Path, layout: Layout, counted: Callable[[int], None] = lambda lines: None) -> int:
+    """Lines of a file, without its header; the last one need not end. `counted` is told of each block's."""
     lines, last = 0, b"\n"
     with opened(path) as file:
         while piece := _read(file, path, lines):
-            lines += count_byte(piece, NEWLINE)
+            found = count_byte(piece, NEWLINE)
+            counted(found)
+            lines += found
             last = piece[-1:]
     lines += last != b"\n"
     return max(0, lines - layout.header)

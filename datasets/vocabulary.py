@@ -15,12 +15,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from datasets.bits import BitSet
+from datasets.errors import UserError
 from datasets.keys import MISSING, num_words, unpack
 from datasets.npy import read_rows
 from datasets.pace import Pace, Report
 from datasets.schema import RESERVED_ID, Schema, Table
+from datasets.search import SortedKeys
 from datasets.settings import Setting
-from datasets.writer import KEY_TYPE, KEYS, SPLITS, StoreWriter, file_name
+from datasets.writer import ENCODED, KEY_TYPE, KEYS, SPLITS, StoreWriter, file_name
 
 BLOCK = 1 << 17  # inputs whose keys are looked at together
 MOST_COUNTED = 255  # counts stop there
@@ -70,40 +73,41 @@ class Exact:
     def __init__(self, counts: bool) -> None:
         self._keys = np.empty(0, np.int64)
         self._counts = np.empty(0, np.int64) if counts else None
-        self._new: list[tuple[np.ndarray, np.ndarray]] = []
+        self._new: list[np.ndarray] = []
+        self._new_counts: list[np.ndarray] = []
         self._pending = 0
 
     def add(self, keys: np.ndarray) -> None:
         new, counts = distinct(keys)
-        self._new.append((new, counts))
+        self._new.append(new)
+        if self._counts is not None:
+            self._new_counts.append(counts)
         self._pending += len(new)
         if self._pending > len(self._keys):  # merged as they double, so that each key is sorted a few times only
             self._merge()
 
     def _merge(self) -> None:
-        keys = np.concatenate([self._keys, *(new for new, _ in self._new)])
+        keys = np.concatenate([self._keys, *self._new])
         if self._counts is None:
             self._keys, _ = distinct(keys)
         else:
-            counts = np.concatenate([self._counts, *(count for _, count in self._new)])
+            counts = np.concatenate([self._counts, *self._new_counts])
             order = np.argsort(keys, kind="stable")
             keys = keys[order]
             first = starts(keys)
             self._keys = keys[first]
             self._counts = np.add.reduceat(counts[order], first) if len(first) else counts
-        self._new, self._pending = [], 0
+        self._new, self._new_counts, self._pending = [], [], 0
 
     def close(self, min_count: int) -> None:
         self._merge()
         if self._counts is not None:
             self._keys = self._keys[self._counts >= min_count]
             self._counts = None
+        self._sorted = SortedKeys(self._keys)
 
     def ids(self, keys: np.ndarray) -> np.ndarray:
-        if not len(self._keys):
-            return np.zeros(len(keys), np.int32)
-        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return np.where(self._keys[at] == keys, at + 1, RESERVED_ID).astype(np.int32)
+        return self._sorted.places(keys)
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -114,45 +118,30 @@ class Hashed:
 
     def __init__(self, size: int, counts: bool) -> None:
         self._size = size
-        self._words = np.zeros(-(-(size + 1) // 64), np.uint64)
+        self._known = BitSet(size + 1)
         self._counts = np.zeros(size + 1, np.uint8) if counts else None
-        self._before = np.empty(0, np.int32)  # bits that are set in the words before each
 
     def _places(self, keys: np.ndarray) -> np.ndarray:
         return np.where(keys == MISSING, self._size, keys % self._size)
 
     def add(self, keys: np.ndarray) -> None:
-        places, counts = distinct(self._places(keys))
         if self._counts is None:
-            self._set(places)
+            self._known.add(self._places(keys))
         else:
+            places, counts = distinct(self._places(keys))
             self._counts[places] = np.minimum(self._counts[places] + counts, MOST_COUNTED)
-
-    def _set(self, places: np.ndarray) -> None:
-        """Set the bits of sorted, distinct places."""
-        words = places >> 6
-        first = starts(words)
-        bits = np.left_shift(np.uint64(1), (places & 63).astype(np.uint64))
-        if len(first):
-            self._words[words[first]] |= np.bitwise_or.reduceat(bits, first)
 
     def close(self, min_count: int) -> None:
         if self._counts is not None:
-            self._set(np.flatnonzero(self._counts >= min_count))
+            self._known.add(np.flatnonzero(self._counts >= min_count))
             self._counts = None
-        bits = np.bitwise_count(self._words).astype(np.int32)
-        self._before = np.cumsum(bits, dtype=np.int32) - bits
+        self._known.close()
 
     def ids(self, keys: np.ndarray) -> np.ndarray:
-        places = self._places(keys)
-        words, bits = places >> 6, (places & 63).astype(np.uint64)
-        found = self._words[words]
-        below = np.bitwise_count(found & (np.left_shift(np.uint64(1), bits) - np.uint64(1)))
-        known = (np.right_shift(found, bits) & np.uint64(1)).astype(bool)
-        return np.where(known, self._before[words] + below + 1, RESERVED_ID).astype(np.int32)
+        return self._known.places(self._places(keys))
 
     def __len__(self) -> int:
-        return int(np.bitwise_count(self._words).sum(dtype=np.int64))
+        return len(self._known)
 
 
 def starts(ascending: np.ndarray) -> np.ndarray:
@@ -182,11 +171,18 @@ def encode(
     `tables` are names of tables of one lookup a step; the keys' columns stand table by table, step by step. What is
     done is kept: the module only has to come here again after a kill, with `writer.state` as it finds it.
     """
+    if writer.state.get("stage") == ENCODED:
+        writer.schema = Schema.from_dict(writer.state["schema"])
+        return
     writer.flush()
     columns = len(tables) * steps
-    if writer.state.get("stage") != "encode":
+    if writer.state.get("stage") not in ("count", "encode"):
         writer.finish_part(force=True, **{**writer.state, "stage": "count"})
     vocabularies = _count(writer, len(tables), steps, options, report)
+    if writer.rows("train") and not any(map(len, vocabularies)):
+        raise UserError(
+            f"min_count={options['min_count']} leaves no id in any table, and all inputs would look the same; lower it."
+        )
     sizes = [1 + max(1, len(vocabulary)) for vocabulary in vocabularies]
     writer.schema = Schema(
         dense=tuple(dense),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,9 @@ PARTS: dict[str, np.dtype[Any]] = {  # as TorchRec's Criteo loaders read them; s
 KEYS = "keys"  # a part that is there only while the ids of `sparse` are not known yet
 KEY_TYPE = np.dtype(np.uint32)
 ON_BAD_ROW, BAD_ROWS = "on_bad_row", "bad lines"  # the option that some sets have, and what is counted under it
+ENCODED = "encoded"  # the stage in which all is written, and the keys may be gone
 PART_S = 5.0  # seconds between two checkpoints
+PIECE = 1 << 20  # bytes of a file that are read at a time
 
 
 def file_name(split: str, part: str) -> str:
@@ -40,10 +43,13 @@ def file_name(split: str, part: str) -> str:
     return f"{split}_{part}.npy"
 
 
-def checksum(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def checksum(path: Path, stop: threading.Event | None = None) -> str:
+    """SHA-256 of a file, in hex; of the part that was read where it is told to stop."""
+    digest, piece = hashlib.sha256(), memoryview(bytearray(PIECE))
+    with path.open("rb", buffering=0) as file:
+        while (count := file.readinto(piece)) and not (stop and stop.is_set()):
+            digest.update(piece[:count])
+    return digest.hexdigest()
 
 
 def tool_version() -> str:
@@ -95,9 +101,10 @@ class StoreWriter:
         self._dropped: Counter[str] = Counter()
         self._sources: dict[Path, tuple[list[Any], Future[str]]] = {}
         self._hasher = ThreadPoolExecutor(1, thread_name_prefix="checksum")
+        self._closed = threading.Event()
         self._num_sources = len(sources)
         lasting = {key: value for key, value in self._options.items() if key != ON_BAD_ROW}
-        identity = {"format": FORMAT_VERSION, "generator": generator, "options": lasting}
+        identity = {"tool": tool_version(), "format": FORMAT_VERSION, "generator": generator, "options": lasting}
         self._journal = Journal.open(folder, identity, [path for path in sources if path.is_file()])
         self._journal.checkpoints = [point for point in self._journal.checkpoints if self._holds(point)]
         self._saved = time.monotonic()
@@ -157,7 +164,7 @@ class StoreWriter:
     def add_source(self, path: Path) -> None:
         """Records a file that the set is made from; its checksum is computed beside the work."""
         try:
-            self._sources[path] = (stamp(path), self._hasher.submit(checksum, path))
+            self._sources[path] = (stamp(path), self._hasher.submit(checksum, path, self._closed))
         except OSError as error:
             raise _unreadable(path, error) from error
 
@@ -179,6 +186,7 @@ class StoreWriter:
             "facts": dict(self.facts),
         }
         self._journal.add(Checkpoint(self._num_sources if uses is None else uses, state, kept))
+        self.state = state
         self._saved = time.monotonic()
 
     def _holds(self, point: Checkpoint) -> bool:
@@ -201,20 +209,19 @@ class StoreWriter:
         for split, part, width, rows in kept["streams"]:
             self._widths[part] = width
             self._streams[split, part] = NpyStream(self.folder / file_name(split, part), width, _type(part), rows)
-        for split in SPLITS:
-            for part in (*PARTS, KEYS):
-                if (split, part) not in self._streams:
-                    (self.folder / file_name(split, part)).unlink(missing_ok=True)
 
     def rows(self, split: str, part: str = "labels") -> int:
         """Inputs of a split whose part is written."""
         return self._streams[split, part].rows if (split, part) in self._streams else 0
 
     def remove_keys(self) -> None:
-        """Remove what ids were made from."""
+        """Remove what ids were made from; from then on, work goes on without it."""
         for split in SPLITS:
-            if (split, KEYS) in self._streams:
-                self._streams.pop((split, KEYS)).abandon()
+            if stream := self._streams.pop((split, KEYS), None):
+                stream.abandon()
+        schema = None if self.schema is None else self.schema.to_dict()
+        self.finish_part(force=True, **{**self.state, "stage": ENCODED, "schema": schema})
+        for split in SPLITS:
             (self.folder / file_name(split, KEYS)).unlink(missing_ok=True)
 
     def flush(self) -> None:
@@ -236,8 +243,10 @@ class StoreWriter:
         if not self.rows("train"):
             others = ", ".join(f"{self.rows(split):,} for {split}" for split in SPLITS[1:])
             options = ", ".join(f"{key}={value}" for key, value in self._options.items())
+            dropped = "".join(f"; {count:,} dropped: {reason}" for reason, count in self._dropped.items())
             raise UserError(
-                f"{self._name}: no input is left for training ({others}); check the source and the options: {options}"
+                f"{self._name}: no input is left for training ({others}){dropped}; check the source and the options: "
+                f"{options}."
             )
         streams = {(split, part): self._stream(split, part) for split in SPLITS for part in PARTS}
         for stream in streams.values():
@@ -304,7 +313,8 @@ class StoreWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._hasher.shutdown(wait=False, cancel_futures=True)
+        self._closed.set()
+        self._hasher.shutdown(cancel_futures=True)
         for stream in self._streams.values():
             stream.abandon()
 

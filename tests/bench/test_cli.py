@@ -25,6 +25,8 @@ COMMANDS = {
     "data prepare": {"source", "option", "set", "on-bad-row"},
     "data info": set(),
     "data verify": set(),
+    "data skew": {"rows", "seed", "scale"},
+    "data generate": {"out", "rows", "seed", "scale", "gz"},
     "list": set(),
     "env": set(),
 }

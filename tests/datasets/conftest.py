@@ -39,6 +39,12 @@ def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, An
         writer.add_source(path)
 
 
+@pytest.fixture(autouse=True)
+def disk_that_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody cuts the power in a test, and a sync takes milliseconds."""
+    monkeypatch.setattr("os.fsync", lambda file: None)
+
+
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The data root of the test."""

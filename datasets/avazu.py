@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from datasets import click_log
-from datasets.click_log import ClickLog, Inputs, line_counts, log_dense, to_keys, uniform, write_click_log
+from datasets.click_log import ClickLog, Inputs, line_counts, log_dense, split_bounds, to_keys, uniform, write_click_log
 from datasets.criteo import paper
-from datasets.criteo_kaggle import named_in, split_bounds
+from datasets.files import named_in
 from datasets.layout import EMPTY, Field, Layout
 from datasets.pace import Report
 from datasets.settings import Setting

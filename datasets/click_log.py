@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from datasets.errors import UserError
+from datasets.files import size
 from datasets.keys import MISSING, num_words
 from datasets.layout import EMPTY, Layout
 from datasets.pace import Pace, Report, duration
@@ -79,6 +80,12 @@ def uniform(seed: int, index: np.ndarray) -> np.ndarray:
     first = int(index[0]) // 4 * 4
     bits = np.random.Philox(key=seed).advance(first // 4)  # which gives four numbers a step
     return np.random.Generator(bits).random(int(index[-1]) - first + 1)[index - first]
+
+
+def split_bounds(lines: int, train_share: float) -> np.ndarray:
+    """The first line of validation, and the first of test."""
+    train = int(lines * train_share)
+    return np.array([train, train + (lines - train) // 2])
 
 
 def line_counts(writer: StoreWriter, sources: Sequence[Path], layout: Layout, report: Report) -> list[int]:
@@ -172,11 +179,3 @@ def _first_lines(sources: Sequence[Path], log: ClickLog) -> tuple[float, float]:
         split = log.split(block, block.line_numbers - 1 - log.layout.header)
         return rate, float(np.mean(split != NOT_USED)) if len(split) else 1.0
     return 0.0, 1.0
-
-
-def size(num_bytes: int) -> str:
-    """Bytes as a person says them."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6)):
-        if num_bytes >= scale:
-            return f"{num_bytes / scale:.1f} {unit}"
-    return f"{num_bytes / 1e3:.0f} kB"

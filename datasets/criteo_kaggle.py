@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from datasets import click_log, criteo
-from datasets.click_log import ClickLog, line_counts, write_click_log
-from datasets.errors import UserError
+from datasets.click_log import ClickLog, line_counts, split_bounds, write_click_log
+from datasets.files import named_in
 from datasets.pace import Report
 from datasets.settings import Setting
 from datasets.text import Block
@@ -48,16 +48,6 @@ def find_files(sources: Sequence[Path], options: Mapping[str, Any]) -> list[Path
     return [named_in(path, ("train.txt", "train.txt.gz"), "criteo-kaggle") for path in sources]
 
 
-def named_in(path: Path, names: Sequence[str], dataset: str) -> Path:
-    """The path itself, or, of a folder, the first of the named files in it."""
-    if not path.is_dir():
-        return path
-    for name in names:
-        if (path / name).is_file():
-            return path / name
-    raise UserError(f"--source {path} is a folder without {names[0]}, which {dataset} is made from; give the file.")
-
-
 def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, Any], report: Report) -> None:
     """Reads the files in the given order as one."""
     lines = line_counts(writer, sources, LAYOUT, report)
@@ -71,9 +61,3 @@ def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, An
         layout=LAYOUT, dense=criteo.DENSE, sparse=criteo.SPARSE, convert=criteo.convert, split=split, lines=lines
     )
     write_click_log(writer, "criteo-kaggle", sources, log, options, report)
-
-
-def split_bounds(lines: int, train_share: float) -> np.ndarray:
-    """The first line of validation, and the first of test."""
-    train = int(lines * train_share)
-    return np.array([train, train + (lines - train) // 2])

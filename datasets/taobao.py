@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from datasets.click_log import OPTIONS as COMMON_OPTIONS
-from datasets.click_log import size
-from datasets.criteo_kaggle import named_in
 from datasets.errors import UserError, unknown
+from datasets.files import named_in, size
 from datasets.keys import num_words
 from datasets.layout import LARGEST_ID, Field, Layout
 from datasets.pace import Pace, Report, duration

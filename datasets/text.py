@@ -27,7 +27,7 @@ from datasets.layout import EMPTY, Field, Layout, quoted
 
 BLOCK_BYTES = 8 << 20
 LONGEST_LINE = 1 << 20
-GZIP = b"\x1f\x8b"
+GZIP, ARCHIVE = b"\x1f\x8b", b"PK\x03\x04"  # how such files begin
 FEW_LINES = 16  # read one by one
 NEWLINE = ord("\n")
 REFUSE, SKIP = "refuse", "skip"  # what is done with a bad line
@@ -168,7 +168,10 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     """The bytes of a file, decompressed where its first bytes say gzip."""
     try:
         with path.open("rb") as file:
-            zipped = file.read(len(GZIP)) == GZIP
+            begin = file.read(len(ARCHIVE))
+            zipped = begin.startswith(GZIP)
+            if begin == ARCHIVE:
+                raise UserError(f"{path} is a zip archive; unpack it and give the file in it.")
             file.seek(0)
             if not zipped:
                 yield file

@@ -8,6 +8,7 @@ not grow with the data. Without, it grows with the number of distinct ids.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,7 +24,7 @@ from datasets.pace import Pace, Report
 from datasets.schema import RESERVED_ID, Schema, Table
 from datasets.search import SortedKeys
 from datasets.settings import Setting
-from datasets.writer import ENCODED, KEY_TYPE, KEYS, SPLITS, StoreWriter, file_name
+from datasets.writer import ENCODED, KEY_TYPE, KEYS, SPLITS, VOCABULARY, StoreWriter, file_name
 
 BLOCK = 1 << 17  # inputs whose keys are looked at together
 MOST_COUNTED = 255  # counts stop there
@@ -60,6 +61,13 @@ class Vocabulary(Protocol):
 
     def close(self, min_count: int) -> None:
         """No more keys come; those that came less than `min_count` times are forgotten."""
+
+    @property
+    def kept(self) -> np.ndarray:
+        """All that it has to know, once it is closed."""
+
+    def load(self, kept: np.ndarray) -> None:
+        """Be what another one was when it was closed."""
 
     def ids(self, keys: np.ndarray) -> np.ndarray:
         """[n] int32 from 1, and 0 for keys that are not known."""
@@ -106,6 +114,13 @@ class Exact:
             self._counts = None
         self._sorted = SortedKeys(self._keys)
 
+    @property
+    def kept(self) -> np.ndarray:
+        return self._keys
+
+    def load(self, kept: np.ndarray) -> None:
+        self._keys, self._sorted = kept, SortedKeys(kept)
+
     def ids(self, keys: np.ndarray) -> np.ndarray:
         return self._sorted.places(keys)
 
@@ -135,6 +150,14 @@ class Hashed:
         if self._counts is not None:
             self._known.add(np.flatnonzero(self._counts >= min_count))
             self._counts = None
+        self._known.close()
+
+    @property
+    def kept(self) -> np.ndarray:
+        return self._known.words
+
+    def load(self, kept: np.ndarray) -> None:
+        self._known.words = kept
         self._known.close()
 
     def ids(self, keys: np.ndarray) -> np.ndarray:
@@ -178,7 +201,7 @@ def encode(
     columns = len(tables) * steps
     if writer.state.get("stage") not in ("count", "encode"):
         writer.finish_part(force=True, **{**writer.state, "stage": "count"})
-    vocabularies = _count(writer, len(tables), steps, options, report)
+    vocabularies = _vocabularies(writer, len(tables), steps, options, report)
     if writer.rows("train") and not any(map(len, vocabularies)):
         raise UserError(
             f"min_count={options['min_count']} leaves no id in any table, and all inputs would look the same; lower it."
@@ -211,13 +234,36 @@ def encode(
     writer.finish_part(force=True, **{**writer.state, "stage": "encode"})
 
 
+def _vocabularies(
+    writer: StoreWriter, num_tables: int, steps: int, options: Mapping[str, Any], report: Report
+) -> list[Vocabulary]:
+    """The vocabulary of each table: counted and kept, or as it was counted before a kill."""
+    paths = [writer.folder / f"{VOCABULARY}{table}.npy" for table in range(num_tables)]
+    if writer.state["stage"] == "encode":
+        made = _new(num_tables, options)
+        for vocabulary, path in zip(made, paths, strict=True):
+            vocabulary.load(np.load(path, allow_pickle=False))
+        return made
+    made = _count(writer, num_tables, steps, options, report)
+    for vocabulary, path in zip(made, paths, strict=True):
+        with path.open("wb") as file:
+            np.save(file, vocabulary.kept)
+            file.flush()
+            os.fsync(file.fileno())
+    writer.finish_part(force=True, **{**writer.state, "stage": "encode"})
+    return made
+
+
+def _new(num_tables: int, options: Mapping[str, Any]) -> list[Vocabulary]:
+    counts, size = options["min_count"] > 1, options["hash_size"]
+    return [Hashed(size, counts) if size else Exact(counts) for _ in range(num_tables)]
+
+
 def _count(
     writer: StoreWriter, num_tables: int, steps: int, options: Mapping[str, Any], report: Report
 ) -> list[Vocabulary]:
     """The vocabulary of each table."""
-    counts = options["min_count"] > 1
-    size = options["hash_size"]
-    made: list[Vocabulary] = [Hashed(size, counts) if size else Exact(counts) for _ in range(num_tables)]
+    made = _new(num_tables, options)
     splits = SPLITS if options["vocab"] == "all" else SPLITS[:1]
     columns = num_tables * steps
     pace = Pace(report, "counting ids", "inputs", sum(writer.rows(split) for split in splits))

@@ -33,6 +33,7 @@ PARTS: dict[str, np.dtype[Any]] = {  # as TorchRec's Criteo loaders read them; s
 KEYS = "keys"  # a part that is there only while the ids of `sparse` are not known yet
 KEY_TYPE = np.dtype(np.uint32)
 ON_BAD_ROW, BAD_ROWS = "on_bad_row", "bad lines"  # the option that some sets have, and what is counted under it
+VOCABULARY = "vocabulary_"  # how files begin that are there while ids are given
 ENCODED = "encoded"  # the stage in which all is written, and the keys may be gone
 PART_S = 5.0  # seconds between two checkpoints
 PIECE = 1 << 20  # bytes of a file that are read at a time
@@ -221,8 +222,8 @@ class StoreWriter:
                 stream.abandon()
         schema = None if self.schema is None else self.schema.to_dict()
         self.finish_part(force=True, **{**self.state, "stage": ENCODED, "schema": schema})
-        for split in SPLITS:
-            (self.folder / file_name(split, KEYS)).unlink(missing_ok=True)
+        for path in (*(self.folder / file_name(split, KEYS) for split in SPLITS), *self.folder.glob(f"{VOCABULARY}*")):
+            path.unlink(missing_ok=True)
 
     def flush(self) -> None:
         """Have what was appended where it can be read from."""

@@ -24,8 +24,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from datasets.click_log import size
 from datasets.errors import UserError
+from datasets.files import size
 from datasets.pace import Pace, Report
 from datasets.planted import best, sigmoid
 from datasets.schema import RESERVED_ID

@@ -136,26 +136,20 @@ def _blocks_of(path: Path, source: int, layout: Layout, at: Position) -> Iterato
         _skip(file, offset, path)
         if layout.header and not line:
             offset, line = _read_header(file, path, layout), 1
-        rest = b""
-        while True:
-            piece = _read(file, path, line)
-            data = rest + piece
-            cut = data.rfind(b"\n") + 1
-            if not piece:
-                cut, data = len(data), data + b"\n"
-                if not cut:
-                    return
-            data, rest = (data, b"") if not piece else (data[:cut], data[cut:])
-            if len(rest) > LONGEST_LINE:
-                raise UserError(f"{path}, line {line + data.count(NEWLINE) + 1}: longer than {LONGEST_LINE:,} bytes; "
-                                f"is it {layout.what}?")  # fmt: skip
-            if not data:
-                continue
+        while data := _read(file, path, line):
+            if not data.endswith(b"\n"):
+                with _naming_damage(path, line):
+                    data += file.readline(LONGEST_LINE)
+            length = len(data)
+            if not data.endswith(b"\n"):
+                if length > LONGEST_LINE and data.rfind(b"\n") < length - LONGEST_LINE:
+                    number = line + count_byte(data, NEWLINE) + 1
+                    raise UserError(f"{path}, line {number:,}: longer than {LONGEST_LINE:,} bytes; "
+                                    f"is it {layout.what}?")  # fmt: skip
+                data += b"\n"  # which the file's last line need not have
             lines = count_byte(data, NEWLINE)
-            offset, first, line = offset + cut, line + 1, line + lines
+            offset, first, line = offset + length, line + 1, line + lines
             yield Raw(data, source, first, lines, Position(source, offset, line))
-            if not piece:
-                return
 
 
 def count_byte(data: bytes, byte: int) -> int:

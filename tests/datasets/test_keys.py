@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datasets.keys import MISSING, num_words, pack, unpack
@@ -16,6 +16,7 @@ KEYS = st.integers(1, 70).flatmap(
 )
 
 
+@settings(deadline=None)  # the first call compiles
 @given(KEYS)
 def test_packed_keys_come_back(keys: np.ndarray) -> None:
     columns = keys.shape[1]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -241,9 +242,10 @@ def _vocabularies(
     paths = [writer.folder / f"{VOCABULARY}{table}.npy" for table in range(num_tables)]
     if writer.state["stage"] == "encode":
         made = _new(num_tables, options)
-        for vocabulary, path in zip(made, paths, strict=True):
-            vocabulary.load(np.load(path, allow_pickle=False))
-        return made
+        with suppress(OSError, EOFError, ValueError):  # of a file that is gone or damaged: then they are counted again
+            for vocabulary, path in zip(made, paths, strict=True):
+                vocabulary.load(np.load(path, allow_pickle=False))
+            return made
     made = _count(writer, num_tables, steps, options, report)
     for vocabulary, path in zip(made, paths, strict=True):
         with path.open("wb") as file:

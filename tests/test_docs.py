@@ -20,16 +20,39 @@ COMMANDS = [line.split("#")[0].strip() for kind, text in BLOCKS if kind == "bash
 SMALL = ["--limit-rows", "1500"]
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("slipbench")])
-def test_a_command_of_the_readme_runs(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of prepared sets with `criteo-kaggle` in it, made as the README says."""
+    folder = tmp_path_factory.mktemp("docs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLIPBENCH_DATA", str(folder / "data"))
+        for words in (["generate", "synthetic-kaggle"], ["prepare", "criteo-kaggle"]):
+            (command,) = (command for command in COMMANDS if command.startswith(" ".join(["slipbench data", *words])))
+            assert main(placed(command, folder)) == 0
+    return folder
+
+
+def placed(command: str, folder: Path) -> list[str]:
+    """The words of a command after `slipbench`, its results in a folder."""
     words = shlex.split(command)[1:]
-    words = [str(tmp_path / "out") if word.startswith("results/") else word for word in words]
+    return [str(folder / word) if word.startswith("results/") else word for word in words]
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("slipbench")])
+def test_a_command_of_the_readme_runs(
+    command: str, tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = placed(command, tmp_path)
+    if "criteo-kaggle" in words:
+        monkeypatch.setenv("SLIPBENCH_DATA", str(root / "data"))
+        words = placed(command, root)
     if words[0] in ("run", "compare"):
         words += [*SMALL, "--out", str(tmp_path / "out")]
     if words[0] == "compare":
         words += ["--seeds", "0"]
     if words[0] == "plot":
-        assert main(["compare", "--systems", "dlrm", "--seeds", "0", *SMALL, "--out", str(tmp_path / "out")]) == 0
+        before = ["compare", "--systems", "dlrm", "--seeds", "0", *SMALL, "--out", words[words.index("--out") + 1]]
+        assert main(before) == 0
     assert main(words) == 0, capsys.readouterr().err
 
 

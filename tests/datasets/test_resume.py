@@ -128,6 +128,7 @@ MOMENTS = (
     Moment("datasets.journal:os.fsync", 30),
     Moment("datasets.vocabulary:distinct", 20),
     Moment("datasets.vocabulary:unpack", 50, BEFORE),
+    Moment("datasets.vocabulary:np.save", 5),
     Moment("datasets.writer:StoreWriter.append_ids", 1),
     Moment("datasets.writer:StoreWriter.append_ids", 3, BEFORE),
     Moment("datasets.writer:StoreWriter.remove_keys", 1, BEFORE),
@@ -225,6 +226,22 @@ def test_stopped_after_reading_it_reads_no_source_again(job: Job, read: Read, fu
     assert found == undisturbed(job)
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+@pytest.mark.parametrize("hash_size", [0, 9])
+def test_stopped_while_ids_are_given_it_counts_none_again(
+    job: Job, monkeypatch: pytest.MonkeyPatch, hash_size: int, damaged: bool
+) -> None:
+    job = replace(job, options=job.options | {"hash_size": hash_size})
+    expected = undisturbed(job)
+    assert stopped(job, Moment("datasets.writer:StoreWriter.append_ids", 2))
+    if damaged:
+        os.truncate(partial(job) / f"{writer.VOCABULARY}25.npy", 70)
+    count = mock.Mock(side_effect=vocabulary._count)
+    monkeypatch.setattr(vocabulary, "_count", count)
+    assert (job.run() / META).read_bytes() == expected
+    assert count.called == damaged
+
+
 def test_stopped_before_the_first_part_it_leaves_nothing(job: Job) -> None:
     said: list[str] = []
     assert stopped(job, Moment("datasets.npy:NpyStream.append", 1), said.append)
@@ -248,6 +265,7 @@ def first_block(job: Job, read: Read) -> tuple[int, int]:
     found = (job.run() / META).read_bytes()
     begin = min(read.blocks)
     assert found == undisturbed(job)
+    assert len(list((Path(job.root) / job.dataset).iterdir())) == 10
     return begin
 
 
@@ -262,6 +280,7 @@ def first_block(job: Job, read: Read) -> tuple[int, int]:
 )
 def test_with_other_options_it_starts_anew(job: Job, read: Read, change: dict[str, Any]) -> None:
     assert stopped(job, Moment(PART, 4))
+    (partial(job) / f"{writer.VOCABULARY}99.npy").touch()  # of more tables
     assert first_block(replace(job, options=change), read) == (0, 1)
 
 

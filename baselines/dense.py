@@ -8,10 +8,13 @@ from typing import Any
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from baselines.devices import HOST
 from baselines.job import Job
 from baselines.model import make_network
 from baselines.optimizer import dense_optimizer
 from datasets.loader import Batch
+
+SLICE = 2048  # inputs that a CPU runs forward and backward together: what the layers pass on then stays in its caches
 
 
 class Dense:
@@ -43,6 +46,13 @@ class Dense:
         Dense gradients add to those already there. Returns the loss and the
         gradient [B, V, D] of the vectors.
         """
+        if self.device != HOST or len(batch) <= SLICE:
+            return self._backward(batch, vectors)
+        parts = [slice(first, first + SLICE) for first in range(0, len(batch), SLICE)]
+        losses, grads = zip(*(self._backward(batch.select(part), vectors[part]) for part in parts), strict=True)
+        return torch.stack(losses).sum(), torch.cat(grads)
+
+    def _backward(self, batch: Batch, vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         vectors = vectors.detach().requires_grad_()
         with self._clock.phase("dense_forward"):
             logits = self.logits(batch.dense, vectors)

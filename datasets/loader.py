@@ -29,8 +29,8 @@ class Batch:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def select(self, which: torch.Tensor) -> Batch:
-        """The inputs that a bool vector [B] marks."""
+    def select(self, which: torch.Tensor | slice) -> Batch:
+        """The inputs that a bool vector [B] marks, or a stretch of them."""
         weights = None if self.weights is None else self.weights[which]
         return Batch(self.dense[which], self.ids[which], self.labels[which], weights)
 

@@ -44,3 +44,16 @@ def test_inputs_of_a_short_mini_batch_weigh_as_much_as_others() -> None:
     short_loss, short_grads = part.backward(batch.select(short), vectors[short])
     torch.testing.assert_close(short_grads, grads[short])
     assert short_loss < loss
+
+
+def test_a_large_mini_batch_in_slices_gives_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = make_job("dlrm", batch_size=50, num_inputs=50, precision="fp64")
+    batch, vectors = read(job.train, np.arange(50)), torch.randn(50, job.schema.num_vectors, job.model.dim).double()
+    found = []
+    for size in (50, 16):
+        monkeypatch.setattr("baselines.dense.SLICE", size)
+        dense = Dense(job)
+        loss, grads = dense.backward(batch, vectors)
+        found.append([loss, grads, *(parameter.grad for parameter in dense.network.parameters())])
+    for whole, sliced in zip(*found, strict=True):
+        torch.testing.assert_close(sliced, whole)

@@ -280,7 +280,7 @@ def first_block(job: Job, read: Read) -> tuple[int, int]:
 )
 def test_with_other_options_it_starts_anew(job: Job, read: Read, change: dict[str, Any]) -> None:
     assert stopped(job, Moment(PART, 4))
-    (partial(job) / f"{writer.VOCABULARY}99.npy").touch()  # of more tables
+    (partial(job) / "left").touch()
     assert first_block(replace(job, options=change), read) == (0, 1)
 
 

@@ -299,6 +299,13 @@ def read_all(path: Path, layout: Layout = PAIR, on_bad_row: str = "refuse") -> t
     return rows_of(read([path], layout, on_bad_row))
 
 
+def test_a_short_line_is_not_filled_up(tmp_path: Path) -> None:
+    """As Polars does, unless it is the first one."""
+    (tmp_path / "x").write_bytes(b"1,2\n3\n4,\n")
+    kept, bad = read_all(tmp_path / "x", on_bad_row="skip")
+    assert kept == [(0, Row(1, [1, 2])), (0, Row(3, [4, EMPTY]))] and bad == 1
+
+
 def test_one_line_too_long_and_another_too_short_are_both_found(tmp_path: Path) -> None:
     """As many separators as the lines need, so that the count alone does not tell."""
     (tmp_path / "x").write_bytes(b"1,2\n3,4,5\n6\n7,8\n")

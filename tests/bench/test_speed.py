@@ -1,0 +1,103 @@
+"""The benchmark measures what it says: contenders do the same work, and targets read the right ratio off them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from bench.speed import suite
+from bench.speed.contenders import InTraining, Repeated, Sample, matmul
+from bench.speed.peer import Peer
+from bench.speed.targets import Round, Target, cost_per_trained, faster, share_of_peak, time_saved, waiting
+from tests.small import hot_settings, make_job
+
+
+def taken(**samples: Sample) -> Round:
+    return {name.replace("_", " "): sample for name, sample in samples.items()}
+
+
+def sample(seconds: float, seen: int = 100, trained: int = 100, skipped: int = 0, **more: float) -> Sample:
+    return Sample("x", 1, seconds, seen, trained, skipped, **more)  # type: ignore[arg-type]
+
+
+def test_faster_is_inputs_a_second_over_those_of_the_other() -> None:
+    target = faster("a", "b", 1.5, 3.0)
+    estimate = target.estimate([taken(a=sample(1.0), b=sample(2.0)), taken(a=sample(1.0), b=sample(8.0))])
+    assert estimate is not None
+    assert estimate.value == pytest.approx(4.0)  # the geometric mean of 2 and 8
+    assert target.verdict(4.0) == "reached as wanted"
+    assert target.verdict(1.5) == "reached"
+    assert target.verdict(1.49) == "missed"
+
+
+def test_a_bound_from_above_is_reached_below_it() -> None:
+    target = waiting("a", 0.02, 0.005)
+    estimate = target.estimate([taken(a=sample(2.0, data_wait_s=0.02))])
+    assert estimate is not None and estimate.value == pytest.approx(0.01)
+    assert [target.verdict(value) for value in (0.005, 0.01, 0.03)] == ["reached as wanted", "reached", "missed"]
+
+
+def test_cost_is_by_trained_inputs() -> None:
+    target = cost_per_trained("a", "b", 0.95, 1.0)
+    estimate = target.estimate([taken(a=sample(1.0, trained=50), b=sample(1.0))])
+    assert estimate is not None and estimate.value == pytest.approx(0.5)
+
+
+def test_share_of_peak_is_of_the_rate_of_the_same_round() -> None:
+    one = taken(a=sample(9.0, dense_s=2.0, dense_flops=100), peak=sample(1.0, seen=100))
+    estimate = share_of_peak("a", "peak", 0.6, 0.8).estimate([one])
+    assert estimate is not None and estimate.value == pytest.approx(0.5)
+
+
+def test_time_saved_is_of_what_the_skipped_inputs_would_have_cost() -> None:
+    none, skipping = sample(10.0), sample(8.2, trained=80, skipped=20)
+    estimate = time_saved("s", "n", 0.85, 0.95).estimate([taken(s=skipping, n=none)])
+    assert estimate is not None and estimate.value == pytest.approx(0.9)
+    nothing = time_saved("s", "n", 0.85, 0.95).estimate([taken(s=none, n=none)])
+    assert nothing is not None and math.isnan(nothing.value)
+    assert suite.line(time_saved("s", "n", 0.85, 0.95), nothing).verdict == "not measured"
+
+
+def test_rounds_without_a_contender_do_not_count() -> None:
+    assert faster("a", "b", 1, 1).estimate([taken(a=sample(1.0))]) is None
+
+
+@pytest.mark.parametrize("system", ["dlrm", "fae", "hotline", "slipstream"])
+def test_a_round_is_an_epoch_of_the_system(system: str) -> None:
+    job = make_job(system, num_inputs=900, batch_size=64, settings=hot_settings(system))
+    contender = InTraining(system, system, replace(job, epochs=3))
+    for number in range(2):
+        done = contender.round(number)
+        assert (done.seen, done.trained + done.skipped) == (900, 900)
+        assert done.train_s > 0 and done.dense_s is not None and 0 < done.dense_s < done.train_s
+    contender.close()
+
+
+def test_the_peer_trains_on_the_same_inputs() -> None:
+    job = make_job("torchrec", num_inputs=600, batch_size=64, lr=0.1)
+    peer = Peer("peer", job)
+    before = [parameter.detach().clone() for parameter in peer._model.parameters()]
+    done = peer.round(0)
+    assert (done.seen, done.trained) == (600, 600)
+    after = list(peer._model.parameters())
+    assert len(before) == len(after) and all(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_rates_count_all_that_was_done() -> None:
+    calls: list[int] = []
+    done = Repeated("work", 7, lambda: calls.append(1), times=3).round(0)
+    assert (done.seen, len(calls)) == (21, 4)  # once before, to warm up
+    assert matmul("m", torch.float32).round(0).seen == 100 * 2 * 2048 * 512 * 512
+
+
+def test_results_are_written_with_their_environment(tmp_path: Path) -> None:
+    target = Target("t", 1.0, 2.0, lambda one: one["a"].per_s, ("a",))
+    rounds = [taken(a=sample(100.0)), taken(a=sample(100.0)), taken(a=sample(100.0))]
+    found = suite.line(target, target.estimate(rounds))
+    suite.write(tmp_path, [one["a"] for one in rounds], [found])
+    assert {path.name for path in tmp_path.iterdir()} == {"samples.csv", "targets.csv", "env.json"}
+    assert "t  " in found.text and "reached" in found.text

@@ -10,11 +10,23 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from baselines.devices import HOST
 from baselines.job import Job
-from baselines.model import make_network
+from baselines.model import Model, check_fits
+from baselines.network import Dlrm, Logistic, Network
 from baselines.optimizer import dense_optimizer
+from baselines.tbsm import Tbsm
 from datasets.loader import Batch
+from datasets.schema import Schema
 
 SLICE = 2048  # inputs that a CPU runs forward and backward together: what the layers pass on then stays in its caches
+
+
+def make_network(model: Model, schema: Schema, seed: int) -> Network:
+    """The network of a model over a data set, with its initial weights. UserError where they do not go together."""
+    check_fits(model, schema)
+    random = torch.Generator().manual_seed(seed)
+    if model.final:
+        return Tbsm(model, schema, random)
+    return Dlrm(model, schema, random) if model.top else Logistic(schema)
 
 
 class Dense:

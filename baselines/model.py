@@ -1,4 +1,4 @@
-"""The named models, the network of each over a data set, and the first rows of its tables.
+"""The named models, and the first rows of their tables.
 
 The shapes are those of the papers' RM1 to RM4 (FAE, Table 2; Hotline, Table 2).
 """
@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 import torch
 
-from baselines.network import Dlrm, Logistic, Network
-from baselines.tbsm import Tbsm
 from datasets.errors import UserError
 from datasets.schema import Schema
 
@@ -55,15 +53,6 @@ def check_fits(model: Model, schema: Schema) -> None:
             "the model attends over the steps of a time series, and an input of this data set is a single step; "
             "take a data set of sequences, or a model without attention (`slipbench list datasets` and `models`)."
         )
-
-
-def make_network(model: Model, schema: Schema, seed: int) -> Network:
-    """The network of a model over a data set, with its initial weights. UserError where they do not go together."""
-    check_fits(model, schema)
-    random = torch.Generator().manual_seed(seed)
-    if model.final:
-        return Tbsm(model, schema, random)
-    return Dlrm(model, schema, random) if model.top else Logistic(schema)
 
 
 def initial_rows(schema: Schema, dim: int, seed: int, table: int) -> torch.Tensor:

@@ -9,15 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
+from baselines.model import Model
 from datasets.schema import Schema
-
-if TYPE_CHECKING:
-    from baselines.model import Model  # which imports this module
 
 
 class Network(nn.Module):

@@ -26,7 +26,8 @@ import torch
 from torch.distributed import FileStore, ProcessGroupGloo
 from torch.nn.utils import parameters_to_vector
 
-from baselines.model import Model, make_network
+from baselines.dense import make_network
+from baselines.model import Model
 from baselines.optimizer import dense_step
 from baselines.table import EmbeddingTable, initial_table
 from datasets.schema import Schema

@@ -11,17 +11,14 @@ the layers between the printed widths (without the first top layer), which would
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 from torch.nn import functional
 
+from baselines.model import Model
 from baselines.network import Network, Tower, linear_flops, mlp
 from datasets.schema import Schema
-
-if TYPE_CHECKING:
-    from baselines.model import Model  # which imports this module
 
 
 class Tbsm(Network):

@@ -84,9 +84,12 @@ class Refused(Exception):
 
 
 def read(
-    paths: Sequence[Path], layout: Layout, on_bad_row: str = REFUSE, start: Position | None = None
+    paths: Sequence[Path], layout: Layout, on_bad_row: str | None = None, start: Position | None = None
 ) -> Iterator[Block]:
-    """The lines of the files, in order, from a position on. UserError for the first bad line, unless it is skipped."""
+    """The lines of the files, in order, from a position on. UserError for the first bad line, unless it is skipped.
+
+    `on_bad_row` is the user's choice, None where there is none.
+    """
     for item in read_converted(paths, layout, lambda block: None, on_bad_row, start):
         yield item.block
 
@@ -95,7 +98,7 @@ def read_converted(
     paths: Sequence[Path],
     layout: Layout,
     convert: Callable[[Block], T],
-    on_bad_row: str = REFUSE,
+    on_bad_row: str | None = None,
     start: Position | None = None,
 ) -> Iterator[Converted[T]]:
     """As `read`, with what a function makes of each block, beside the parsing of the others."""
@@ -223,7 +226,7 @@ def _read_header(file: IO[bytes], path: Path, layout: Layout) -> int:
     return len(line)
 
 
-def parse(raw: Raw, path: Path, layout: Layout, on_bad_row: str) -> Block:
+def parse(raw: Raw, path: Path, layout: Layout, on_bad_row: str | None) -> Block:
     """The numbers of whole lines. UserError with file and line for the first bad one, unless it is skipped."""
     data = raw.data.replace(b"\r\n", b"\n") if b"\r" in raw.data else raw.data
     values, good = _parse(data, raw.lines, layout)
@@ -232,16 +235,18 @@ def parse(raw: Raw, path: Path, layout: Layout, on_bad_row: str) -> Block:
         at = int(np.argmin(good))
         line = data.split(b"\n", at + 1)[at]
         first = numbers[at] == 1 + layout.header
-        raise UserError(f"{path}, line {numbers[at]:,}: {_fault(line, layout, first)}")
+        raise UserError(f"{path}, line {numbers[at]:,}: {_fault(line, layout, first, on_bad_row is not None)}")
     return Block(values, numbers[good], raw.source, raw.lines, raw.end)
 
 
-def _fault(line: bytes, layout: Layout, first: bool) -> str:
+def _fault(line: bytes, layout: Layout, first: bool, can_skip: bool) -> str:
     """What is wrong with a line, and what to do."""
     if first and (other := layout.other(line)):
         return f"{other}."
-    hint = f"is it {layout.what}?" if first else f"`--option on_bad_row={SKIP}` leaves such lines out and counts them."
-    return f"{layout.parse(line)}; {hint}"
+    if first:
+        return f"{layout.parse(line)}; is it {layout.what}?"
+    hint = f"; `--option on_bad_row={SKIP}` leaves such lines out and counts them" if can_skip else ""
+    return f"{layout.parse(line)}{hint}."
 
 
 def _parse(data: bytes, lines: int, layout: Layout) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from baselines.model import MODELS, check_fits, initial_rows, make_network
+from baselines.dense import make_network
+from baselines.model import MODELS, check_fits, initial_rows
 from baselines.network import Logistic
 from datasets.errors import UserError
 from datasets.schema import Schema, Table

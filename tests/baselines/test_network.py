@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from baselines.model import MODELS, make_network
+from baselines.dense import make_network
+from baselines.model import MODELS
 from baselines.network import Dlrm, PairProducts
 from tests.small import make_schema
 

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from baselines.model import MODELS, make_network
+from baselines.dense import make_network
+from baselines.model import MODELS
 from baselines.tbsm import Tbsm
 from datasets.schema import Schema
 from tests.small import make_schema

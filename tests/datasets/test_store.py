@@ -17,8 +17,8 @@ import torch
 from datasets import arrays
 from datasets.describe import describe
 from datasets.errors import UserError
-from datasets.store import StoreWriter, data_root, open_set, prepare
 from datasets.npy import NpyStream
+from datasets.store import StoreWriter, data_root, open_set, prepare
 from tests.datasets.conftest import SCHEMA, block, write
 
 

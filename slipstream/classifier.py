@@ -60,6 +60,8 @@ class InputClassifier:
         self._choose = load_policy(job.settings["skip"])
         self._random = np.random.default_rng([job.seed, 0x511])
         self._needed = stale_lookups(job.schema, job.settings["slipstream.alpha"])
+        self._reserved = np.zeros(job.schema.num_rows, bool)
+        self._reserved[job.schema.reserved_rows] = True
 
     def decide(self, changes: np.ndarray, watched: np.ndarray, rest: np.ndarray) -> Decision:
         """The decision about the hot inputs `rest` [n], from the changes of rows [R] while `watched` were trained."""
@@ -95,15 +97,23 @@ class InputClassifier:
         with self.phase("threshold"):
             size = min(len(rest), max(MIN_SAMPLE, round(settings["slipstream.sample"] * len(rest))))
             sample = self._random.choice(rest, size, replace=False)
-            values = input_changes(changes, self._job.train.row_ids(sample), self._needed)
+            values = input_changes(changes, self._reserved, self._job.train.row_ids(sample), self._needed)
             target, tolerance = settings["slipstream.drop"], settings["slipstream.tolerance"]
             return search_threshold(values, target, settings["slipstream.t_max"], tolerance)
 
     def _stale_inputs(self, stale_rows: np.ndarray, inputs: np.ndarray) -> np.ndarray:
         """[n] bool: which inputs have at least alpha stale lookups in each of their sequences."""
         with self.phase("classify"):
-            stale = count_marked(self._job.train, inputs, stale_rows, self._job.threads)  # [n, Q]
-            return np.all(stale >= [alpha for _, alpha in self._needed], axis=1)
+            lengths = np.array([part.stop - part.start for part, _ in self._needed])
+            needed = np.array([alpha for _, alpha in self._needed])
+            if (needed == lengths).all():  # then it makes no difference whether reserved rows count
+                return np.all(self._count(inputs, stale_rows | self._reserved) == lengths, axis=1)
+            others = lengths - self._count(inputs, self._reserved)
+            return np.all(self._count(inputs, stale_rows & ~self._reserved) >= np.minimum(needed, others), axis=1)
+
+    def _count(self, inputs: np.ndarray, marks: np.ndarray) -> np.ndarray:
+        """[n, Q]: lookups of marked rows in each sequence of the inputs."""
+        return count_marked(self._job.train, inputs, marks, self._job.threads)
 
     def _ask_policy(self, stale: np.ndarray, rest: np.ndarray) -> Kept:
         def logits() -> np.ndarray:

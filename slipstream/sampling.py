@@ -16,12 +16,22 @@ def stale_lookups(schema: Schema, alpha: int) -> list[tuple[slice, int]]:
     return [(part, alpha or part.stop - part.start) for part in schema.sequences]
 
 
-def input_changes(changes: np.ndarray, row_ids: np.ndarray, needed: Sequence[tuple[slice, int]]) -> np.ndarray:
+def input_changes(
+    changes: np.ndarray, reserved: np.ndarray, row_ids: np.ndarray, needed: Sequence[tuple[slice, int]]
+) -> np.ndarray:
     """[n]: the threshold above which each input [n, C] is stale, by the changes of rows [R] and `stale_lookups`.
 
-    That of a sequence is its alpha-th smallest change; an input is stale where all its sequences are.
+    That of a sequence is its alpha-th smallest change; an input is stale where all its sequences are. Reserved rows
+    (bool [R]), which fill short histories up and never change, do not count: of a sequence with fewer than alpha other
+    lookups, all of these are needed.
     """
-    each = [np.partition(changes[row_ids[:, part]], alpha - 1, axis=1)[:, alpha - 1] for part, alpha in needed]
+    each = []
+    for part, alpha in needed:
+        filled = reserved[row_ids[:, part]]
+        ordered = np.sort(np.where(filled, np.inf, changes[row_ids[:, part]]), axis=1)
+        last = np.minimum(alpha, (~filled).sum(axis=1)) - 1
+        found = np.take_along_axis(ordered, np.maximum(last, 0)[:, None], axis=1)[:, 0]
+        each.append(np.where(last < 0, -np.inf, found))
     return np.max(each, axis=0)
 
 

@@ -31,18 +31,46 @@ def choice(num_inputs: int = 1000, seed: int = 0) -> Choice:
 def test_an_input_goes_stale_with_its_alpha_th_smallest_change() -> None:
     changes, schema = np.array([0.1, 0.2, 0.3, np.inf]), make_schema((2, 2), lookups=(1, 2))
     ids = np.array([[0, 1, 2], [2, 1, 3]])
-    assert input_changes(changes, ids, stale_lookups(schema, 0)).tolist() == [0.3, np.inf]
-    assert input_changes(changes, ids, stale_lookups(schema, 3)).tolist() == [0.3, np.inf]
-    assert input_changes(changes, ids, stale_lookups(schema, 1)).tolist() == [0.1, 0.2]
+    assert input_changes(changes, changes < 0, ids, stale_lookups(schema, 0)).tolist() == [0.3, np.inf]
+    assert input_changes(changes, changes < 0, ids, stale_lookups(schema, 3)).tolist() == [0.3, np.inf]
+    assert input_changes(changes, changes < 0, ids, stale_lookups(schema, 1)).tolist() == [0.1, 0.2]
 
 
 def test_in_a_time_series_alpha_counts_in_each_tables_sequence_and_the_slowest_decides() -> None:
     schema = make_schema((4, 4), lookups=(1, 2), steps=3)  # sequences of 3 and of 6 lookups
     changes = np.arange(1.0, 9)
     ids = np.array([[0, 1, 1, 4, 5, 6, 7, 7, 7], [3, 3, 3, 4, 4, 4, 4, 4, 5]])
-    assert input_changes(changes, ids, stale_lookups(schema, 1)).tolist() == [5, 5]
-    assert input_changes(changes, ids, stale_lookups(schema, 3)).tolist() == [7, 5]
-    assert input_changes(changes, ids, stale_lookups(schema, 0)).tolist() == [8, 6]
+    assert input_changes(changes, changes < 0, ids, stale_lookups(schema, 1)).tolist() == [5, 5]
+    assert input_changes(changes, changes < 0, ids, stale_lookups(schema, 3)).tolist() == [7, 5]
+    assert input_changes(changes, changes < 0, ids, stale_lookups(schema, 0)).tolist() == [8, 6]
+
+
+def test_reserved_rows_that_fill_a_history_up_do_not_make_an_input_stale() -> None:
+    schema = make_schema((9,), steps=5)
+    changes = np.array([0.0, 1, 2, 3, 4, 5, 6, 7, 8])  # the reserved row never changes
+    reserved = np.arange(9) == 0
+    ids = np.array([[0, 0, 0, 0, 8], [0, 0, 0, 7, 8], [0, 3, 4, 5, 6], [0, 0, 0, 0, 0]])
+    found = [input_changes(changes, reserved, ids, stale_lookups(schema, alpha)).tolist() for alpha in (1, 2, 4, 0)]
+    assert found == [[8, 7, 3, -np.inf], [8, 8, 4, -np.inf], [8, 8, 6, -np.inf], [8, 8, 6, -np.inf]]
+
+
+@pytest.mark.parametrize("alpha", [0, 1, 2, 3])
+def test_the_classifier_drops_what_the_sample_says_with_filled_histories_too(alpha: int) -> None:
+    settings = hot_settings("slipstream", steps=3) | {"slipstream.alpha": alpha, "slipstream.tolerance": "0.2"}
+    job = make_job("slipstream", steps=3, settings=settings)
+    job.train.ids[::2, 0] = 0  # the oldest step of the first table is filled up
+    job.train.ids[::4, 1] = 0
+    placement = build("slipstream", job).placement
+    assert isinstance(placement, HotPlacement)
+    changes = np.random.default_rng(alpha).random(job.schema.num_rows)
+    changes[job.schema.reserved_rows] = 0
+    inputs = np.arange(len(job.train))
+    classifier = InputClassifier(job, placement)
+    stale = changes < 0.7
+    reserved = np.isin(np.arange(job.schema.num_rows), job.schema.reserved_rows)
+    values = input_changes(changes, reserved, job.train.row_ids(inputs), stale_lookups(job.schema, alpha))
+    assert 0 < (values < 0.7).mean() < 1
+    assert (classifier._stale_inputs(stale, inputs) == (values < 0.7)).all()
 
 
 def test_the_threshold_drops_the_target_share_within_its_tolerance() -> None:
@@ -128,7 +156,9 @@ def test_what_is_dropped_has_alpha_stale_lookups_in_every_sequence(alpha: int) -
     sequences = stale[:, :3], stale[:, 3:9], stale[:, 9:12], stale[:, 12:]
     expected = np.all([part.sum(axis=1) >= (alpha or part.shape[1]) for part in sequences], axis=0)
     assert 0.1 < expected.mean() < 1
-    assert (input_changes(changes, row_ids, stale_lookups(job.schema, alpha)) == 0).tolist() == expected.tolist()
+    assert (
+        input_changes(changes, changes < 0, row_ids, stale_lookups(job.schema, alpha)) == 0
+    ).tolist() == expected.tolist()
     dropped = InputClassifier(job, placement).decide(changes, inputs[:0], inputs).dropped
     assert dropped.tolist() == expected.tolist()
 

@@ -201,10 +201,16 @@ def data() -> None:
 @click.argument("name")
 @option("--source", "sources", multiple=True, metavar="PATH", help="A raw file or folder; can be repeated.")
 @option("--option", "--set", "options", multiple=True, metavar="KEY=VALUE", help="An option; can be repeated.")
+@click.option("--restart", is_flag=True, help="Discard what a stopped preparation with other options has finished.")
 @option("--on-bad-row", metavar="refuse|skip", help="The same as --option on_bad_row=...: skip and count bad lines.")
 @click.argument("more", nargs=-1, metavar="[PATH]...")
 def prepare(
-    name: str, sources: tuple[str, ...], options: tuple[str, ...], on_bad_row: str | None, more: tuple[str, ...]
+    name: str,
+    sources: tuple[str, ...],
+    options: tuple[str, ...],
+    on_bad_row: str | None,
+    restart: bool,
+    more: tuple[str, ...],
 ) -> int:
     """Turn raw files into a prepared set: slipbench data prepare NAME --source PATH...
 
@@ -216,7 +222,7 @@ def prepare(
 
     paths = [Path(path) for path in (*sources, *more)]
     chosen = parse_settings(options) | ({} if on_bad_row is None else {"on_bad_row": on_bad_row})
-    done = make(name, paths, chosen, report=Progress().say)
+    done = make(name, paths, chosen, report=Progress().say, restart=restart)
     click.echo(f"{done.name}: {len(done.train):,} training, {len(done.validation):,} validation and {len(done.test):,} "
                f"test inputs in {done.path}")  # fmt: skip
     return 0

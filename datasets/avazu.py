@@ -59,7 +59,7 @@ LAYOUT = Layout(
     fields=(
         Field(name="id", kind="unused"),
         Field(name="click", low=0, high=1),
-        Field(name="hour", low=0, high=99_999_999),
+        Field(name="hour", low=0, high=99_999_999, modulus=100, remainders=24),
         *(
             Field(name=name, kind="hex", empty=True)
             if name in HEX

@@ -1,8 +1,8 @@
 """`criteo-terabyte`: 24 days of Criteo's click logs, `day_0` to `day_23`, in the format of the Kaggle challenge.
 
-The days before the last one are for training, the last one is halved into validation and test, as in the DLRM
-reference. Like the papers, it can leave out a share of the inputs without a click (0.875 there) and take ids modulo a
-number (`hash_size`: 10, 40 or 100 million there).
+The days before the last one are for training; the first half of the last one is the test split and the second half
+validation, as in the DLRM reference. Like the papers, it can leave out a share of the inputs without a click (0.875
+there) and take ids modulo a number (`hash_size`: 10, 40 or 100 million there).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ PAPER = criteo.paper("rm3", lr=0.1, batch_size=2048)
 LAYOUT = criteo.layout(
     "a day of Criteo's click logs", "there is no label; the days of the Criteo Terabyte set have one"
 )
-TRAIN, VALIDATION, TEST = range(3)  # of SPLITS
+TRAIN, VALIDATION, TEST = range(3)  # places in SPLITS
 DAY = re.compile(r"day_(\d{1,2})(\.gz)?")
 # Lines of each day, as the set's users publish them; they add up to the 4,373,472,329 of the whole.
 PUBLISHED_LINES = (
@@ -131,7 +131,7 @@ def splitter(lines: Sequence[int], drop: float, seed: int) -> Callable[[Block, n
     def split(block: Block, index: np.ndarray) -> np.ndarray:
         split = np.full(len(index), TRAIN)
         if block.source == last:
-            split = np.where(block.line_numbers <= lines[last] // 2, VALIDATION, TEST)
+            split = np.where(block.line_numbers <= (lines[last] + 1) // 2, TEST, VALIDATION)
         left_out = (block.values[:, label] == 0) & (uniform(seed, index) < drop)
         return np.where(left_out, NOT_USED, split)
 

@@ -16,10 +16,11 @@ HOT_SHARES = (0.01, 0.02, 0.05, 0.10, 0.20, 0.40)  # of the rows: sizes of the h
 ACCESS_SHARES = (1e-5, 1e-6, 1e-7, 1e-8)  # of a table's accesses: FAE's thresholds t, 1e-3 % to 1e-6 %
 LARGE_BYTES = 1_000_000  # a smaller table is always hot (FAE, section 3)
 BLOCK = 1 << 18  # inputs read at a time
+BEST = ("best_auc", "best_logloss")
 FACTS = {  # what modules know of their sets
     "lines": "lines of the source",
     "published_lines": "lines that were published",
-    "lookups_unseen_in_training": "lookups of ids that training does not have, or too rarely",
+    "lookups_unseen_in_training": "lookups of validation and test whose row no training input looks up",
     "lookups_too_rare": "lookups of ids that occur too rarely, in training",
 }
 
@@ -99,7 +100,8 @@ def _head(prepared: PreparedSet) -> list[str]:
         lines.append(
             f"best reachable on the test split: AUC {facts['best_auc']:.4f}, log loss {facts['best_logloss']:.4f}"
         )
-    lines += [f"{FACTS[key]}: {facts[key]:,}" for key in FACTS if facts.get(key)]
+    shown = {key: facts[key] for key in (*FACTS, *facts) if key not in BEST and facts.get(key) is not None}
+    lines += [f"{FACTS.get(key, key.replace('_', ' '))}: {value:,}" for key, value in shown.items()]
     return lines
 
 

@@ -10,6 +10,10 @@ class UserError(Exception):
     """A mistake of the user's: the message says what, where and what to do. Ends with exit status 2."""
 
 
+class NothingLeft(UserError):
+    """The options leave no input, or no id, of the whole source: the same command cannot come further."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     """The refusal of a name that does not exist, with the nearest one that does."""
     known = sorted(known)

@@ -57,6 +57,13 @@ class Journal:
         write_whole(self.path, _digest(text) + "\n" + text)
 
 
+def unfinished(folder: Path) -> Mapping[str, Any] | None:
+    """What a preparation that was stopped in a folder depends on; None where there is none."""
+    found = _read(folder / JOURNAL)
+    identity: Mapping[str, Any] | None = found["identity"] if found and found["checkpoints"] else None
+    return identity
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -75,6 +82,15 @@ def stamp(path: Path) -> list[Any]:
     """What tells that a file is still the same without reading it."""
     status = path.stat()
     return [path.name, status.st_size, status.st_mtime_ns]
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_whole(path: Path, text: str) -> None:

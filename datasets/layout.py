@@ -26,6 +26,8 @@ class Field:
     low: int = -LARGEST_INT
     high: int = LARGEST_INT
     choices: tuple[str, ...] = ()
+    modulus: int = 0  # if not 0, the value modulo this …
+    remainders: int = 0  # … is below this: the hour in YYMMDDHH
     empty: bool = False  # whether there may be nothing
 
     def __post_init__(self) -> None:
@@ -55,6 +57,8 @@ class Field:
                 what = " or ".join(filter(None, (", ".join(self.choices[:-1]), self.choices[-1])))
             case "unused":
                 what = "a whole number of at most 64 bits"
+            case _ if self.modulus:
+                what = f"a whole number whose remainder by {self.modulus} is below {self.remainders}"
             case _ if self.high - self.low == 1:
                 what = f"{self.low} or {self.high}"
             case _ if self.low > -LARGEST_INT:
@@ -76,7 +80,8 @@ class Field:
             return None
         value = int(found[1] + found[2], base)
         low, high = self.limits
-        return value if low <= value <= high else None
+        fits = low <= value <= high and (not self.modulus or value % self.modulus < self.remainders)
+        return value if fits else None
 
 
 @dataclass(frozen=True, kw_only=True)

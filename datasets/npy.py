@@ -48,6 +48,7 @@ class NpyStream:
     def close(self) -> None:
         """Completes the header and closes the file."""
         self._write_header()
+        self.sync()
         self._file.close()
 
     def abandon(self) -> None:

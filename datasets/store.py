@@ -20,17 +20,18 @@ from typing import Any
 import numpy as np
 
 from datasets.arrays import load_split
-from datasets.errors import UserError, printable
-from datasets.journal import JOURNAL
+from datasets.errors import NothingLeft, UserError, printable
+from datasets.journal import JOURNAL, sync_folder, unfinished
 from datasets.meta import CACHE, FILES, foreign, is_current, is_older, read_own, read_schema
 from datasets.registry import load_dataset
 from datasets.schema import Schema
 from datasets.settings import resolve
-from datasets.writer import META, SPLITS, StoreWriter
+from datasets.writer import META, SPLITS, StoreWriter, identity
 
 __all__ = ["PreparedSet", "Split", "StoreWriter", "data_root", "open_set", "prepare"]
 
 Report = Callable[[str], None]
+OLD = ".old"  # how a folder ends that holds a set while another takes its place
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -96,12 +97,14 @@ def prepare(
     options: Mapping[str, Any] | None = None,
     root: Path | None = None,
     report: Report = lambda line: None,
+    restart: bool = False,
 ) -> PreparedSet:
     """Makes the set anew from its raw files, replacing an old one only when the new one is whole.
 
     A second preparation of the same set waits for the first. UserError for missing sources, unknown options, a bad
     source, a full disk or anything in the set's place that slipbench did not make. Finished parts are kept for the next
-    try, out of sight, but not on a full disk.
+    try, out of sight, but not on a full disk; those of a preparation with other options are in the way, and go only
+    where `restart` says so.
     """
     module, root = load_dataset(name), root or data_root()
     resolved = resolve(module.OPTIONS, options or {}, f"data set {name}")
@@ -110,7 +113,7 @@ def prepare(
         sources = find(sources, resolved)
     _check_distinct(sources)
     with _turning_os_errors(root, "write"), _only_one(root, name, report):
-        _make(name, module, sources, resolved, root, report)
+        _make(name, module, sources, resolved, root, report, restart)
     return _open(name, module, root)
 
 
@@ -210,48 +213,85 @@ def _generator_version(module: ModuleType) -> int:
 
 
 def _make(
-    name: str, module: ModuleType, sources: Sequence[Path], options: Mapping[str, Any], root: Path, report: Report
+    name: str,
+    module: ModuleType,
+    sources: Sequence[Path],
+    options: Mapping[str, Any],
+    root: Path,
+    report: Report,
+    restart: bool = False,
 ) -> None:
     """Writes the set beside its final name and renames it when whole. Needs the lock of `_only_one`."""
     final = root / name
+    _put_back(final, root)
     replaces = _occupied(final)
     if replaces:
         _check_replaceable(name, module, final)
     work = root / f".{name}.partial"
-    for left in root.glob(f".{name}.*.partial"):  # of a preparation that was killed: we hold the lock
-        shutil.rmtree(left)
+    if not restart:
+        _check_unfinished(name, module, work, options)
     work.mkdir(exist_ok=True)
-    keep = False
+    if restart:
+        _empty(work)
     try:
+        begun = (work / JOURNAL).exists()
         with StoreWriter(work, name, options, _generator_version(module), sources) as writer:
             if writer.has_parts:
                 report(f"{name}: goes on where it was stopped; what is in {work} is kept")
             else:
+                if begun:
+                    report(f"{name}: a source or the version of slipbench has changed; begins anew")
                 _empty(work)
-            try:
-                module.write(writer, list(sources), options, report)
-                writer.finish()
-            except BaseException as error:
-                keep = writer.has_parts and not (isinstance(error, OSError) and error.errno in FULL)
-                if keep:
-                    report(f"{name}: stopped; the same command goes on there")
-                raise
+            module.write(writer, list(sources), options, report)
+            writer.finish()
         _put_in_place(work, final, root, replaces)
-    finally:
-        if not keep:
+    except BaseException as error:
+        if (work / JOURNAL).exists() and _is_worth_keeping(error):
+            report(f"{name}: stopped; the same command goes on there")
+        else:
             shutil.rmtree(work, ignore_errors=True)
+        raise
+
+
+def _check_unfinished(name: str, module: ModuleType, work: Path, options: Mapping[str, Any]) -> None:
+    """UserError where a preparation with other options was stopped: its parts may be days of work."""
+    wanted, found = identity(options, _generator_version(module)), unfinished(work)
+    if found is None or any(found[key] != wanted[key] for key in wanted if key != "options"):
+        return
+    old, new = found["options"], json.loads(json.dumps(wanted["options"]))
+    if old != new:
+        other = ", ".join(f"{key}={value}" for key, value in old.items() if value != new.get(key))
+        raise UserError(
+            f"data set {name}: a preparation with {other} was stopped, and its parts are in {work}; give the same "
+            f"options to go on, or discard them with: {rebuild_command(name, module, options)} --restart"
+        )
+
+
+def _is_worth_keeping(error: BaseException) -> bool:
+    """Whether the same command may come further after an error: not on a full disk, nor where nothing would be left."""
+    full = isinstance(error, OSError) and error.errno in FULL
+    return not full and not isinstance(error, NothingLeft)
 
 
 def _put_in_place(work: Path, final: Path, root: Path, replaces: bool) -> None:
     """Rename a whole set to its name, in the place of an older one if there is one."""
     if replaces:
-        old = Path(tempfile.mkdtemp(prefix=f".{final.name}.", suffix=".partial", dir=root))
+        old = Path(tempfile.mkdtemp(prefix=f".{final.name}.", suffix=OLD, dir=root))
         final.rename(old / final.name)
         work.rename(final)
         shutil.rmtree(old)
     else:
         work.rename(final)
     (final / JOURNAL).unlink(missing_ok=True)
+    sync_folder(root)
+
+
+def _put_back(final: Path, root: Path) -> None:
+    """Mend a kill within `_put_in_place`: a set that was moved away and not replaced yet goes back to its place."""
+    for old in root.glob(f".{final.name}.*{OLD}"):
+        if (old / final.name).exists() and not _occupied(final):
+            (old / final.name).rename(final)
+        shutil.rmtree(old)
 
 
 def _empty(folder: Path) -> None:

@@ -33,7 +33,7 @@ __all__ = ["DEFAULTS", "NEEDS_SOURCE", "OPTIONS", "PAPER", "SUMMARY", "VERSION",
 NAME = "synthetic-taobao"
 SUMMARY = "Generated events with Taobao's skew in sequences of 21, was the last one real; three tables, for rm1."
 NEEDS_SOURCE = False
-VERSION = 1  # of the generator: a set of another version is made again
+VERSION = 2  # of the generator: a set of another version is made again
 OPTIONS = (
     Setting(key="scale", default=0.03, low=0.0001, high=1.0, help="of the published numbers of users and items"),
     Setting(
@@ -63,18 +63,21 @@ def _generate(writer: StoreWriter, options: Mapping[str, Any], report: Report) -
     world, made, rows = World(options["seed"], options["scale"]), rules(options), options["rows"]
     of_a_block = int(split_sizes(world.lengths, made)[:, 0].sum())
     users = options["users"] or (-(-rows // of_a_block) * BLOCK_USERS if rows else world.users)
-    first = writer.state.get("block", 0)
-    pace = Pace(report, NAME, "users", users, first * BLOCK_USERS)
-    for number, events in enumerate(blocks(world, users, first), start=first):
-        append(writer, Group(events), made, rows or None)
+    until_full = bool(rows) and not options["users"]  # where users are split, blocks have more and fewer rows
+    number = writer.state.get("block", 0)
+    pace = Pace(report, NAME, "users", users, min(users, number * BLOCK_USERS))
+    while writer.rows("train") < rows if until_full else number * BLOCK_USERS < users:
+        events = world.block(number)
+        append(writer, Group(events if until_full else events[events["user"] <= users]), made, rows or None)
         pace.add(min(BLOCK_USERS, users - pace.done))
-        writer.finish_part(stage="generate", block=number + 1)
+        number += 1
+        writer.finish_part(stage="generate", block=number)
     pace.end()
 
 
-def blocks(world: World, users: int, first: int = 0) -> Iterator[np.ndarray]:
-    """The events of so many users, from a block on."""
-    for number in range(first, -(-users // BLOCK_USERS)):
+def blocks(world: World, users: int) -> Iterator[np.ndarray]:
+    """The events of so many users, block by block."""
+    for number in range(-(-users // BLOCK_USERS)):
         events = world.block(number)
         yield events[events["user"] <= users]
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from datasets.click_log import OPTIONS as COMMON_OPTIONS
+from datasets.click_log import line_counts
 from datasets.errors import UserError, unknown
 from datasets.files import named_in, size
 from datasets.keys import num_words
@@ -26,17 +27,36 @@ from datasets.pace import Pace, Report, duration
 from datasets.settings import Setting
 from datasets.taobao_sequences import BEHAVIOURS, DENSE, EVENT, STEPS, TABLES, Group, Rules
 from datasets.taobao_spill import Run, Spill, remove_spill
-from datasets.text import SKIP, Block, Position, count_lines, parse, raw_blocks, read_converted
+from datasets.text import SKIP, Block, Position, parse, raw_blocks, read_converted
 from datasets.vocabulary import encode
 from datasets.writer import BAD_ROWS, ON_BAD_ROW, StoreWriter
 
 NAME = "taobao"
 SUMMARY = "Taobao's UserBehavior: 100 M events in sequences of 21, was the last one real; three tables, for rm1."
 NEEDS_SOURCE = True
+VERSION = 2  # of how events become inputs: a set of another version is made again
 SEQUENCE_OPTIONS = (
     Setting(key="points_per_user", default=10, low=1, high=1000, help="inputs of a user, at most"),
-    Setting(key="validation_share", default=0.1, low=0.0, high=0.4, help="of a user's inputs, before those for test"),
-    Setting(key="test_share", default=0.1, low=0.0, high=0.4, help="of a user's inputs, the last ones"),
+    Setting(
+        key="validation_share",
+        default=0.1,
+        low=0.0,
+        high=0.4,
+        help="of a user's inputs, before those for test; or of users",
+    ),
+    Setting(key="test_share", default=0.1, low=0.0, high=0.4, help="of a user's inputs, the last ones; or of users"),
+    Setting(
+        key="negatives",
+        default="popular",
+        choices=("popular", "uniform"),
+        help="items that are not the user's: each as often as it occurs, or each distinct one as often as any other",
+    ),
+    Setting(
+        key="split",
+        default="places",
+        choices=("places", "users"),
+        help="hold back each user's last inputs, or all inputs of some users",
+    ),
     Setting(key="seed", default=0, low=0, high=2**63 - 1, help="of everything that is drawn"),
 )
 OPTIONS = (
@@ -77,7 +97,11 @@ LAYOUT = Layout(
     ),
 )
 OUTSIDE, OTHER_BEHAVIOUR = "events outside the period", "events of other behaviours"
-REPEATED, SHORT, LONELY = "events that are there twice", "events of users with fewer than 21", "events of a lone user"
+REPEATED, SHORT, LONELY = (
+    "events that are there twice",
+    "events of users with fewer than 21",
+    "events of users with every item",
+)
 
 
 def find_files(sources: Sequence[Path], options: Mapping[str, Any]) -> list[Path]:
@@ -117,12 +141,15 @@ def append(writer: StoreWriter, group: Group, rules: Rules, most: int | None = N
             left = min(left, most - writer.rows("train"))
         if left:
             writer.append_keys(inputs.split, inputs.dense[:left], inputs.keys[:left], inputs.labels[:left])
-    count = {"users": len(group.sizes), "events": len(group.events)}
-    if group.lonely:
-        writer.drop(LONELY, count["events"])
-        count = dict.fromkeys(count, 0)
-    for name, number in (count | {"users_with_fewer_than_21_events": group.short_users}).items():
+    lonely = int(group.sizes[group.lonely].sum())
+    count = {
+        "users": len(group.sizes) - int(group.lonely.sum()),
+        "events": len(group.events) - lonely,
+        "users_with_fewer_than_21_events": group.short_users,
+    }
+    for name, number in count.items():
         writer.facts[name] = writer.facts.get(name, 0) + number
+    writer.drop(LONELY, lonely)
     writer.drop(REPEATED, group.repeated)
     writer.drop(SHORT, group.short_events)
 
@@ -145,7 +172,7 @@ def _read(
     report: Report,
 ) -> None:
     """Sorts the lines into the buckets."""
-    lines = [count_lines(path, LAYOUT) for path in sources]
+    lines = line_counts(writer, sources, LAYOUT, report)
     if not sum(lines):
         raise UserError(f"{', '.join(map(str, sources))}: there is no line in it; {NAME} needs {LAYOUT.what}.")
     start = Position(**writer.state.get("position", {}))
@@ -165,7 +192,10 @@ def _read(
         return Run.of(events), int((~inside).sum()), int((inside & ~keep).sum())
 
     pace = Pace(report, NAME, "lines", sum(lines), done)
+    end = start
     for item in read_converted(sources, LAYOUT, convert, options[ON_BAD_ROW], start):
+        _check_lines(sources, lines, end, item.block.source)
+        end = item.block.end
         run, outside, other = item.made
         spill.append(run)
         writer.drop(BAD_ROWS, item.block.bad)
@@ -173,17 +203,28 @@ def _read(
         writer.drop(OTHER_BEHAVIOUR, other)
         pace.add(item.block.lines)
         spill.sync()
-        writer.finish_part(stage="read", position=asdict(item.block.end), runs=spill.runs, events=spill.events)
+        writer.finish_part(stage="read", position=asdict(end), lines=lines, runs=spill.runs, events=spill.events)
     pace.end()
+    _check_lines(sources, lines, end, len(sources))
+
+
+def _check_lines(sources: Sequence[Path], lines: Sequence[int], end: Position, upto: int) -> None:
+    """UserError for a file, from the one that was read last up to another, that ends with other lines than counted."""
+    for source in range(end.source, upto):
+        found = end.line if source == end.source else 0
+        if found != lines[source]:
+            raise UserError(
+                f"{sources[source]}: {found:,} lines, not {lines[source]:,} as counted; did the file change?"
+            )
 
 
 def _build(writer: StoreWriter, spill: Spill, rules: Rules, report: Report) -> None:
     """Turns the buckets into inputs, group by group."""
-    first = writer.state.get("group", 0)
+    first, built = writer.state.get("group", 0), writer.state.get("built", 0)
     done: dict[str, Any] = {"stage": "build", "runs": spill.runs, "events": spill.events}
     spill.sync()
-    writer.finish_part(force=True, group=first, **done)
-    pace = Pace(report, f"{NAME}: making sequences", "events", spill.events, writer.state.get("built", 0))
+    writer.finish_part(force=True, group=first, built=built, **done)
+    pace = Pace(report, f"{NAME}: making sequences", "events", spill.events, built)
     for number, events in enumerate(spill.groups(first), start=first):
         append(writer, Group(events), rules)
         pace.add(len(events))

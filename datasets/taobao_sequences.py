@@ -1,22 +1,41 @@
 """From events to inputs: some of a user's events in a row, and the question whether the last of them is the real one.
 
 An input has 21 steps: 20 events that follow each other in a user's life, oldest first, and a candidate. Each step looks
-up a user, an item and a category, and has one dense value. This much is published of TBSM's Taobao set: 20 steps of
-history, these three tables, one dense feature, 10 points a user. How events become inputs is not, and so it is this
-project's choice:
+up a user, an item and a category, and has one dense value:
 
 - A user's events are ordered by time, then as they stand in the file; an event that is there twice counts once. Users
   with fewer than 21 events have no input.
 - The candidates of a user with n inputs are spread over the events that have 20 before them: one at random in each of n
   stretches of equal length. So n is the smaller of `points_per_user` and the number of such events.
-- With probability 1/2 the candidate is the event itself (label 1); else an item, with its category, of an event drawn
-  from the other users of the same group (label 0). An item is drawn as often as it occurs, so popularity alone tells
-  nothing; the user and the times of a negative are those of the real event, so they tell nothing either.
+- With probability 1/2 the candidate is the event itself (label 1); else an item of the same group of users, with its
+  category, that none of the user's own events has (label 0). `negatives=popular` draws an event of the other users, so
+  an item as often as it occurs: popularity tells next to nothing. `negatives=uniform` draws each distinct item as often
+  as any other: popularity tells much. A candidate that the user has had before is real in both. The user and the times
+  of a negative are those of the real event.
 - The dense value is log(1 + hours from the step to the candidate); the candidate's own is 0.
-- A user's last inputs are for test, those before for validation, the others for training: of n inputs, each share
-  times n, rounded; so users with few inputs have all of them in training.
+- `split=places`: a user's last inputs are for test, those before for validation, the others for training: of n inputs,
+  each share times n, rounded; so users with few inputs have all of them in training. `split=users`: all inputs of a
+  user are in one split, drawn with the shares.
 
 All draws are functions of (seed, user, number of the input); a negative also depends on the events of the user's group.
+
+TBSM's public preparation (facebookresearch/tbsm: tools/taobao_prepare.py, tbsm_data_pytorch.py) is another one, so that
+the published accuracies of 88.8 to 89.2 % do not compare with those on this set. What it does, and why this does not:
+
+- Negatives are uniform over the distinct (item, category) pairs, none of the user's history (in the test: any but the
+  last item). Real items are mostly popular and such negatives are not, so popularity alone tells most labels: here only
+  where asked for.
+- By length of history, 10-19, 20-29, 30-39, 40 and more, a user gets 1, 3, 6, 10 positive and as many negative points
+  at random places, which may coincide. Here `points_per_user` bounds both kinds together, at places apart, so that one
+  number says how large the set is.
+- The history is the last 200 events; a short one is padded with zeros. Here all events count and none is padding: a
+  row of zeros would be the hottest of all.
+- The dense value is a step's position over 21, the same in every input. Here it is time, which differs.
+- The 20 events before a negative end at a place that is drawn for itself, the real item included. Here real and drawn
+  inputs differ in the candidate alone.
+- Users whose last event is among the latest 30 % are the test, with one point each; validation is one positive and one
+  negative point of users that are also trained on, from the same places. Here the inputs of all splits are made alike
+  and no candidate is in two, so that validation stands for the test.
 """
 
 from __future__ import annotations
@@ -39,7 +58,9 @@ EVENT: np.dtype[Any] = np.dtype(
 BEHAVIOURS = ("pv", "buy", "cart", "fav")
 SECONDS_PER_HOUR = 3600.0
 PIECE = 1 << 15  # inputs made at a time
-PLACE, LABEL, NEGATIVE = range(3)  # streams of draws
+PLACE, LABEL, SPLIT, NEGATIVE = range(4)  # streams of draws; those of further tries follow
+TRIES = 8  # at a negative, before the next one that fits is taken
+USER_BITS = np.uint64(32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +71,8 @@ class Rules:
     validation_share: float
     test_share: float
     seed: int
+    negatives: str = "popular"  # or uniform
+    split: str = "places"  # or users
 
 
 @dataclass(frozen=True)
@@ -74,20 +97,29 @@ class Group:
         self.sizes: np.ndarray = sizes[long]  # [users]
         self.short_users = len(sizes) - len(self.sizes)
         self.short_events = len(ordered) - len(self.events)
-        self.lonely = len(self.sizes) == 1  # a user without another one to draw negatives from has no inputs
+        user = np.repeat(np.arange(len(self.sizes), dtype=np.uint64), self.sizes) << USER_BITS
+        self._own = np.unique(user | self.events["item"])  # each user's items, sorted
+        items = np.bincount((self._own >> USER_BITS).astype(np.int64), minlength=len(self.sizes))
+        # [users] bool: every item of the group is among theirs; as no negative is left, they have no inputs
+        self.lonely: np.ndarray = items == len(np.unique(self.events["item"]))
 
     def inputs(self, rules: Rules) -> Iterator[Inputs]:
         """The inputs, split by split, user by user, the oldest first."""
-        if self.lonely:
-            return
         starts = np.cumsum(self.sizes) - self.sizes
         places = self.sizes - HISTORY  # of a candidate
-        points = np.minimum(places, rules.points_per_user)
+        points = np.where(self.lonely, 0, np.minimum(places, rules.points_per_user))
         owner = np.repeat(np.arange(len(points)), points)
         number = np.arange(len(owner)) - np.repeat(np.cumsum(points) - points, points)
-        splits = np.repeat(np.tile(np.arange(3), len(points)), split_sizes(self.sizes, rules).reshape(-1))
         columns = {name: np.ascontiguousarray(self.events[name]) for name in ("user", "item", "category", "time")}
         users = columns["user"][starts]
+        if rules.split == "users":
+            train_share = 1 - rules.validation_share - rules.test_share
+            draws = uniform(rules.seed, SPLIT, users, np.zeros(len(users), np.int64))
+            splits = np.searchsorted([train_share, 1 - rules.test_share], draws, side="right")[owner]
+        else:
+            of_each = split_sizes(self.sizes, rules) * ~self.lonely[:, None]
+            splits = np.repeat(np.tile(np.arange(3), len(points)), of_each.reshape(-1))
+        pool = np.unique(columns["item"], return_index=True)[1] if rules.negatives == "uniform" else None
         for code, split in enumerate(("train", "validation", "test")):
             which = np.flatnonzero(splits == code)
             for first in range(0, len(which), PIECE):
@@ -99,10 +131,39 @@ class Group:
 
                 low, high = (places[at] * (n + side) // points[at] for side in (0, 1))
                 end = starts[at] + HISTORY + low + (draw(PLACE) * (high - low)).astype(np.int64)
-                others = (draw(NEGATIVE) * (len(self.events) - self.sizes[at])).astype(np.int64)
-                others += np.where(others >= starts[at], self.sizes[at], 0)  # the user's own events left out
-                labels = (draw(LABEL) < 0.5).astype(np.int32)
-                yield Inputs(split, *_windows(columns, end, np.where(labels, end, others)), labels)
+                candidate, labels = end.copy(), (draw(LABEL) < 0.5).astype(np.int32)
+                drawn = np.flatnonzero(labels == 0)
+                candidate[drawn] = self._negatives(rules.seed, pool, starts, users, at[drawn], n[drawn])
+                yield Inputs(split, *_windows(columns, end, candidate), labels)
+
+    def _negatives(
+        self, seed: int, pool: np.ndarray | None, starts: np.ndarray, users: np.ndarray, at: np.ndarray, n: np.ndarray
+    ) -> np.ndarray:
+        """[n] events with an item that the user, number `at`, has none of; of a pool, or of all those of the others."""
+        count = len(self.events) - self.sizes[at] if pool is None else np.full(len(at), len(pool))
+        rank = np.empty(len(at), np.int64)
+        left, tries = np.arange(len(at)), 0
+        while len(left):
+            if tries < TRIES:
+                draws = uniform(seed, NEGATIVE + tries, users[at[left]], n[left])
+                rank[left] = (draws * count[left]).astype(np.int64)
+            else:
+                rank[left] = (rank[left] + 1) % count[left]
+            left = left[self._owns(at[left], self._ranked(pool, starts, at[left], rank[left]))]
+            tries += 1
+        return self._ranked(pool, starts, at, rank)
+
+    def _ranked(self, pool: np.ndarray | None, starts: np.ndarray, at: np.ndarray, rank: np.ndarray) -> np.ndarray:
+        """[n] events of those ranks."""
+        if pool is not None:
+            return pool[rank]
+        return rank + np.where(rank >= starts[at], self.sizes[at], 0)  # the user's own events left out
+
+    def _owns(self, at: np.ndarray, events: np.ndarray) -> np.ndarray:
+        """[n] bool: whether the users have events with the items of these."""
+        wanted = (at.astype(np.uint64) << USER_BITS) | self.events["item"][events]
+        found = np.searchsorted(self._own, wanted)
+        return self._own[np.minimum(found, len(self._own) - 1)] == wanted
 
 
 def _windows(columns: dict[str, np.ndarray], end: np.ndarray, candidate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

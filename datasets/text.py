@@ -311,6 +311,8 @@ def _check(frame: pl.DataFrame, layout: Layout) -> None:
         low, high = item.limits
         if (missing and not item.empty) or (least is not None and not low <= least <= most <= high):
             raise Refused
+        if item.modulus and (frame[item.name] % item.modulus >= item.remainders).any():
+            raise Refused
 
 
 def count_lines(path: Path, layout: Layout, counted: Callable[[int], None] = lambda lines: None) -> int:

@@ -8,7 +8,6 @@ not grow with the data. Without, it grows with the number of distinct ids.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,14 +17,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from datasets.bits import BitSet
-from datasets.errors import UserError
+from datasets.errors import NothingLeft
 from datasets.keys import MISSING, num_words, unpack
-from datasets.npy import read_rows
+from datasets.npy import NpyStream, read_rows
 from datasets.pace import Pace, Report
 from datasets.schema import RESERVED_ID, Schema, Table
 from datasets.search import SortedKeys
 from datasets.settings import Setting
-from datasets.writer import ENCODED, KEY_TYPE, KEYS, SPLITS, VOCABULARY, StoreWriter, file_name
+from datasets.writer import ENCODED, KEY_TYPE, KEYS, PARTS, SPLITS, VOCABULARY, StoreWriter, file_name
 
 BLOCK = 1 << 17  # inputs whose keys are looked at together
 MOST_COUNTED = 255  # counts stop there
@@ -48,7 +47,7 @@ OPTIONS = (
         key="hash_size",
         default=0,
         low=0,
-        high=2**31 - 3,
+        high=200_000_000,
         help="take ids modulo this number, so that no table has more rows (and one for missing ids); 0: exact ids",
     ),
 )
@@ -204,7 +203,7 @@ def encode(
         writer.finish_part(force=True, **{**writer.state, "stage": "count"})
     vocabularies = _vocabularies(writer, len(tables), steps, options, report)
     if writer.rows("train") and not any(map(len, vocabularies)):
-        raise UserError(
+        raise NothingLeft(
             f"min_count={options['min_count']} leaves no id in any table, and all inputs would look the same; lower it."
         )
     sizes = [1 + max(1, len(vocabulary)) for vocabulary in vocabularies]
@@ -215,17 +214,23 @@ def encode(
     )
     total = sum(writer.rows(split) for split in SPLITS)
     pace = Pace(report, "giving ids", "inputs", total, sum(writer.rows(split, "sparse") for split in SPLITS))
+    trained = _trained(writer, sizes, steps)
     with ThreadPoolExecutor(thread_name_prefix="ids") as pool:
         for split in SPLITS:
             for packed in _packed(writer, split, columns, first=writer.rows(split, "sparse")):
                 ids = np.empty((len(packed), columns), np.int32)
 
-                def look_up(table: int, packed: np.ndarray = packed, ids: np.ndarray = ids) -> None:
-                    for column in range(table * steps, (table + 1) * steps):
-                        ids[:, column] = vocabularies[table].ids(unpack(packed, column, columns))
+                def look_up(table: int, packed: np.ndarray = packed, ids: np.ndarray = ids, split: str = split) -> int:
+                    """Fills the table's columns of `ids`; how many of them have no row, or one without training."""
+                    part = ids[:, table * steps : (table + 1) * steps]
+                    for step in range(steps):
+                        part[:, step] = vocabularies[table].ids(unpack(packed, table * steps + step, columns))
+                    if split == "train":
+                        trained[table][part] = True
+                        return int((part == RESERVED_ID).sum())
+                    return int((~trained[table][part] | (part == RESERVED_ID)).sum())
 
-                list(pool.map(look_up, range(len(tables))))
-                unknown = int((ids == RESERVED_ID).sum())
+                unknown = sum(pool.map(look_up, range(len(tables))))
                 fact = "lookups_too_rare" if split == "train" else "lookups_unseen_in_training"
                 writer.facts[fact] = writer.facts.get(fact, 0) + unknown
                 writer.append_ids(split, ids)
@@ -233,6 +238,17 @@ def encode(
                 writer.finish_part(**{**writer.state, "stage": "encode"})
     pace.end()
     writer.finish_part(force=True, **{**writer.state, "stage": "encode"})
+
+
+def _trained(writer: StoreWriter, sizes: Sequence[int], steps: int) -> list[np.ndarray]:
+    """[rows] bool of each table: the rows that training inputs look up, where ids were given before a kill already."""
+    trained = [np.zeros(rows, bool) for rows in sizes]
+    path, columns = writer.folder / file_name("train", "sparse"), len(sizes) * steps
+    if rows := writer.rows("train", "sparse"):
+        for ids in read_rows(path, columns, PARTS["sparse"], rows, BLOCK):
+            for table, marks in enumerate(trained):
+                marks[ids[:, table * steps : (table + 1) * steps]] = True
+    return trained
 
 
 def _vocabularies(
@@ -244,14 +260,13 @@ def _vocabularies(
         made = _new(num_tables, options)
         with suppress(OSError, EOFError, ValueError):  # of a file that is gone or damaged: then they are counted again
             for vocabulary, path in zip(made, paths, strict=True):
-                vocabulary.load(np.load(path, allow_pickle=False))
+                vocabulary.load(np.load(path, allow_pickle=False).reshape(-1))
             return made
     made = _count(writer, num_tables, steps, options, report)
     for vocabulary, path in zip(made, paths, strict=True):
-        with path.open("wb") as file:
-            np.save(file, vocabulary.kept)
-            file.flush()
-            os.fsync(file.fileno())
+        stream = NpyStream(path, 1, vocabulary.kept.dtype)  # np.save would not say that the disk is full
+        stream.append(vocabulary.kept.reshape(-1, 1))
+        stream.close()
     writer.finish_part(force=True, **{**writer.state, "stage": "encode"})
     return made
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from datasets.errors import UserError
+from datasets.errors import NothingLeft, UserError
 from datasets.journal import Checkpoint, Journal, stamp, write_whole
-from datasets.keys import pack
+from datasets.keys import MISSING, pack
 from datasets.npy import HEADER, NpyStream
 from datasets.schema import Schema
 
@@ -74,6 +74,12 @@ def id_out_of_range(schema: Schema, ids: np.ndarray) -> tuple[int, int] | None:
     return int(np.argmax(unsigned[:, lookup] >= rows[lookup])), lookup
 
 
+def identity(options: Mapping[str, Any], generator: int) -> dict[str, Any]:
+    """What finished parts depend on beside the sources: versions and options, but for what is done with bad lines."""
+    lasting = {key: value for key, value in options.items() if key != ON_BAD_ROW}
+    return {"tool": tool_version(), "format": FORMAT_VERSION, "generator": generator, "options": lasting}
+
+
 class StoreWriter:
     """Takes the inputs of a data set block by block and writes the prepared set's files into a folder.
 
@@ -104,9 +110,8 @@ class StoreWriter:
         self._hasher = ThreadPoolExecutor(1, thread_name_prefix="checksum")
         self._closed = threading.Event()
         self._num_sources = len(sources)
-        lasting = {key: value for key, value in self._options.items() if key != ON_BAD_ROW}
-        identity = {"tool": tool_version(), "format": FORMAT_VERSION, "generator": generator, "options": lasting}
-        self._journal = Journal.open(folder, identity, [path for path in sources if path.is_file()])
+        files = [path for path in sources if path.is_file()]
+        self._journal = Journal.open(folder, identity(options, generator), files)
         self._journal.checkpoints = [point for point in self._journal.checkpoints if self._holds(point)]
         self._saved = time.monotonic()
         if self._journal.checkpoints:
@@ -126,6 +131,8 @@ class StoreWriter:
 
     def append_keys(self, split: str, dense: np.ndarray, keys: np.ndarray, labels: np.ndarray) -> None:
         """As `append`, with keys [n, C] int64 that `datasets.vocabulary.encode` will make the ids from."""
+        if len(keys) and not (int(keys.min()) >= 0 and int(keys.max()) <= MISSING):
+            raise ValueError(f"{split}: a key is not in 0 … 2³²")
         self._append(split, dense, labels, KEYS, pack(keys))
 
     def _append(self, split: str, dense: np.ndarray, labels: np.ndarray, part: str, block: np.ndarray) -> None:
@@ -245,13 +252,14 @@ class StoreWriter:
             others = ", ".join(f"{self.rows(split):,} for {split}" for split in SPLITS[1:])
             options = ", ".join(f"{key}={value}" for key, value in self._options.items())
             dropped = "".join(f"; {count:,} dropped: {reason}" for reason, count in self._dropped.items())
-            raise UserError(
+            raise NothingLeft(
                 f"{self._name}: no input is left for training ({others}){dropped}; check the source and the options: "
                 f"{options}."
             )
         streams = {(split, part): self._stream(split, part) for split in SPLITS for part in PARTS}
         for stream in streams.values():
             stream.close()
+        self.facts = {key: _number(self._name, key, value) for key, value in self.facts.items()}
         meta = self._meta(schema, {split: streams[split, "labels"].rows for split in SPLITS})
         write_whole(self.folder / META, json.dumps(meta, indent=1) + "\n")
 
@@ -322,6 +330,14 @@ class StoreWriter:
 
 def _type(part: str) -> np.dtype[Any]:
     return KEY_TYPE if part == KEYS else PARTS[part]
+
+
+def _number(name: str, key: str, value: Any) -> int | float | None:
+    """A fact as `meta.json` keeps it. ValueError for what is no number, which a data set's module must not leave."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if plain is not None and (isinstance(plain, bool) or not isinstance(plain, int | float)):
+        raise ValueError(f"{name}: the fact {key} is {value!r}, not a number")
+    return plain
 
 
 def _unreadable(path: Path, error: OSError) -> UserError:

@@ -22,7 +22,7 @@ COMMANDS = {
     "compare": {"systems", "datasets", "seeds", "repeats", "baseline", *SHARED},
     "plot": {"out"},
     "bench": {"quick", "out"},
-    "data prepare": {"source", "option", "set", "on-bad-row"},
+    "data prepare": {"source", "option", "set", "on-bad-row", "restart"},
     "data info": set(),
     "data verify": set(),
     "data skew": {"rows", "seed", "scale"},

@@ -100,7 +100,6 @@ MISTAKES = (
     kaggle("a .gz with something after it", gzip.compress(CRITEO.encode()) + b"more"),
     kaggle("an empty file", b""),
     kaggle("test.txt, with its lines skipped", without(CRITEO, 0), on_bad_row="skip"),
-    kaggle("one line", CRITEO.splitlines()[0].encode()),
     kaggle("a threshold that no id reaches", CRITEO.encode(), min_count=200),
     kaggle("an option that is not there", CRITEO.encode(), hashsize=7),
     kaggle("an option of another set", CRITEO.encode(), days="some"),

@@ -105,9 +105,12 @@ def of_split(prepared: PreparedSet, split: str) -> Arrays:
     return found.labels, found.dense, found.ids
 
 
-def of_all(prepared: PreparedSet) -> Arrays:
+CRITEO_ORDER = ("train", "test", "validation")
+
+
+def of_all(prepared: PreparedSet, order: tuple[str, ...] = ("train", "validation", "test")) -> Arrays:
     """The arrays of the three splits, one after the other."""
-    parts = [of_split(prepared, split) for split in ("train", "validation", "test")]
+    parts = [of_split(prepared, split) for split in order]
     labels, dense, ids = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return labels, dense, ids
 

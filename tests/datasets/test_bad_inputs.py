@@ -235,4 +235,4 @@ def test_a_disk_that_fills_up_leaves_nothing(
         f"the disk that holds {tmp_path / 'data'} is full; free some space there or point SLIPBENCH_DATA elsewhere."
     )
     assert [left.name for left in (tmp_path / "data").iterdir()] == [f".{KAGGLE}.lock"]
-    assert len(prepare(KAGGLE, [path], {}, tmp_path / "data").train) == 85
+    assert len(prepare(KAGGLE, [path], {}, tmp_path / "data").train) == 86

@@ -20,6 +20,7 @@ from datasets.criteo_kaggle import PUBLISHED_LINES, split_bounds
 from datasets.errors import UserError
 from datasets.store import prepare
 from tests.datasets.raw_logs import (
+    CRITEO_ORDER,
     Line,
     assert_same,
     checksums,
@@ -74,7 +75,7 @@ def test_any_file_gives_what_a_slow_reading_gives(
     texts = [criteo_text(part, end) for part in (lines[:first_file], lines[first_file:])]
     parts = [part if last_ends else part.removesuffix(end) for part in texts if part]
     paths = [save(folder / f"{number}.txt", part, zipped) for number, part in enumerate(parts)]
-    train = len(lines) * 6 // 7
+    train = len(lines) - len(lines) // 7
     counted = lines if options["vocab"] == "all" else lines[:train]
     wanted = expected(lines, counted, options["min_count"], options["hash_size"])
     with mock.patch.object(text, "BLOCK_BYTES", block_bytes), mock.patch.object(vocabulary, "BLOCK", 3):
@@ -83,12 +84,12 @@ def test_any_file_gives_what_a_slow_reading_gives(
                 prepare("criteo-kaggle", paths, options, folder / "data")
             return
         prepared = prepare("criteo-kaggle", paths, options, folder / "data")
-    assert (len(prepared.train), len(prepared.validation)) == (train, (len(lines) - train) // 2)
-    assert_same(of_all(prepared), wanted)
-    reserved = [int((split.ids == 0).sum()) for split in (prepared.train, prepared.validation, prepared.test)]
-    facts = prepared.meta["facts"]
-    assert facts["lookups_too_rare"] == reserved[0]
-    assert facts.get("lookups_unseen_in_training", 0) == sum(reserved[1:])
+    assert (len(prepared.train), len(prepared.validation)) == (train, len(lines) // 7 // 2)
+    assert_same(of_all(prepared, CRITEO_ORDER), wanted)
+    facts, ids = prepared.meta["facts"], wanted[2]
+    assert facts["lookups_too_rare"] == (ids[:train] == 0).sum()
+    unseen = [(~np.isin(column[train:], column[:train]) | (column[train:] == 0)).sum() for column in ids.T]
+    assert facts.get("lookups_unseen_in_training", 0) == sum(unseen)
 
 
 @pytest.mark.parametrize("share", [6 / 7, 0.5])
@@ -99,17 +100,19 @@ def test_the_first_lines_are_for_training_and_the_rest_is_halved(
     lines = criteo_lines(501)
     paths = [save(tmp_path / f"{n}.txt", criteo_text(part)) for n, part in enumerate((lines[:77], lines[77:]))]
     prepared = prepare("criteo-kaggle", paths, {"train_share": share}, tmp_path / "data")
-    first, second = (429, 465) if share > 0.5 else (250, 375)
+    first, second = (430, 466) if share > 0.5 else (251, 376)
     labels, dense, ids = expected(lines, lines)
     assert_same(of_split(prepared, "train"), (labels[:first], dense[:first], ids[:first]))
-    assert_same(of_split(prepared, "validation"), (labels[first:second], dense[first:second], ids[first:second]))
-    assert_same(of_split(prepared, "test"), (labels[second:], dense[second:], ids[second:]))
+    assert_same(of_split(prepared, "test"), (labels[first:second], dense[first:second], ids[first:second]))
+    assert_same(of_split(prepared, "validation"), (labels[second:], dense[second:], ids[second:]))
     assert [source["name"] for source in prepared.meta["sources"]] == ["0.txt", "1.txt"]
     assert prepared.meta["facts"]["lines"] == 501
 
 
-def test_six_sevenths_of_the_published_lines_are_for_training() -> None:
-    assert split_bounds(PUBLISHED_LINES, 6 / 7).tolist() == [39_291_957, 42_566_287]
+def test_the_published_lines_are_cut_as_in_the_reference() -> None:
+    assert split_bounds(PUBLISHED_LINES, 6 / 7).tolist() == [39_291_958, 42_566_288]
+    for weeks in range(1, 3000, 7):
+        assert split_bounds(7 * weeks, 6 / 7)[0] == 6 * weeks
 
 
 def test_line_ends_padding_and_compression_make_no_difference(tmp_path: Path) -> None:
@@ -155,7 +158,7 @@ def test_skipped_lines_are_counted_and_move_no_other_line(tmp_path: Path, monkey
     assert prepared.meta["options"]["on_bad_row"] == "skip"
     kept = [line for number, line in enumerate(lines) if number not in bad]
     assert [len(split) for split in (prepared.train, prepared.validation, prepared.test)] == [116, 9, 9]
-    assert_same(of_all(prepared), expected(kept, kept))
+    assert_same(of_all(prepared, CRITEO_ORDER), expected(kept, kept))
 
 
 def test_a_folder_stands_for_the_file_in_it(tmp_path: Path) -> None:
@@ -163,7 +166,7 @@ def test_a_folder_stands_for_the_file_in_it(tmp_path: Path) -> None:
     save(tmp_path / "raw" / "train.txt.gz", criteo_text(criteo_lines(20)), zipped=True)
     prepared = prepare("criteo-kaggle", [tmp_path / "raw"], {}, tmp_path / "data")
     assert [source["name"] for source in prepared.meta["sources"]] == ["train.txt.gz"]
-    assert len(prepared.train) == 17
+    assert len(prepared.train) == 18
 
 
 def test_an_empty_file_beside_a_full_one_is_no_mistake(tmp_path: Path) -> None:

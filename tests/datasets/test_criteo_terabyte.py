@@ -42,7 +42,7 @@ def test_the_last_day_is_halved_and_negatives_are_left_out_by_line_number(
     options = SOME | {"drop_negatives": drop, "sample_seed": 5, "vocab": "train"}
     prepared = prepare("criteo-terabyte", [paths[2], paths[0], paths[1]], options, tmp_path / "data")
     train = kept(days[0], 0, drop, 5) + kept(days[1], 70, drop, 5)
-    last = {"validation": kept(days[2][:41], 111, drop, 5), "test": kept(days[2][41:], 152, drop, 5)}
+    last = {"test": kept(days[2][:42], 111, drop, 5), "validation": kept(days[2][42:], 153, drop, 5)}
     for split, lines in {"train": train, **last}.items():
         assert_same(of_split(prepared, split), expected(lines, train))
     left_out = 194 - len(train) - len(last["validation"]) - len(last["test"])
@@ -74,7 +74,7 @@ def test_a_skipped_line_moves_no_other_line(tmp_path: Path, monkeypatch: pytest.
         path.write_text("\n".join([*rows[:number], "not a line", *rows[number + 1 :]]) + "\n")
     after = prepare("criteo-terabyte", paths, options, tmp_path / "after")
     assert after.meta["rows_dropped"]["bad lines"] == 2
-    assert [len(getattr(before, s)) - len(getattr(after, s)) for s in ("train", "validation", "test")] == [1, 1, 0]
+    assert [len(getattr(before, s)) - len(getattr(after, s)) for s in ("train", "test", "validation")] == [1, 1, 0]
     place = len(kept(days[0][: bad[0]], 0, 0.5, 123))
     np.testing.assert_array_equal(np.delete(before.train.dense, place, axis=0), after.train.dense)
 

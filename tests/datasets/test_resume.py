@@ -20,7 +20,7 @@ from datasets import click_log, criteo_kaggle, journal, text, vocabulary, writer
 from datasets.errors import UserError
 from datasets.journal import JOURNAL, Journal
 from datasets.npy import NpyStream
-from datasets.store import open_set
+from datasets.store import open_set, prepare
 from datasets.writer import META, StoreWriter
 from tests.datasets import stopping
 from tests.datasets.raw_logs import avazu_lines, avazu_text, criteo_lines, criteo_text, save
@@ -128,7 +128,7 @@ MOMENTS = (
     Moment("datasets.journal:os.fsync", 30),
     Moment("datasets.vocabulary:distinct", 20),
     Moment("datasets.vocabulary:unpack", 50, BEFORE),
-    Moment("datasets.vocabulary:np.save", 5),
+    Moment("datasets.vocabulary:NpyStream.close", 5),
     Moment("datasets.writer:StoreWriter.append_ids", 1),
     Moment("datasets.writer:StoreWriter.append_ids", 3, BEFORE),
     Moment("datasets.writer:StoreWriter.remove_keys", 1, BEFORE),
@@ -270,18 +270,25 @@ def first_block(job: Job, read: Read) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "named"),
     [
-        {"min_count": 1},
-        {"min_count": 2, "vocab": "train"},
-        {"min_count": 2, "train_share": 0.5},
-        {"min_count": 2, "hash_size": 9},
+        ({"min_count": 1}, "min_count=2"),
+        ({"min_count": 2, "vocab": "train"}, "vocab=all"),
+        ({"min_count": 2, "hash_size": 9}, "hash_size=0"),
     ],
 )
-def test_with_other_options_it_starts_anew(job: Job, read: Read, change: dict[str, Any]) -> None:
+def test_parts_of_other_options_are_discarded_only_where_that_is_said(
+    job: Job, change: dict[str, Any], named: str
+) -> None:
     assert stopped(job, Moment(PART, 4))
     (partial(job) / "left").touch()
-    assert first_block(replace(job, options=change), read) == (0, 1)
+    other = replace(job, options=change)
+    with pytest.raises(UserError, match=rf"a preparation with {named} was stopped.*give the same options.*--restart"):
+        other.run()
+    assert points(job)  # still there
+    sources = [Path(path) for path in other.sources]
+    made = prepare(other.dataset, sources, other.options, Path(other.root), restart=True)
+    assert (made.path / META).read_bytes() == undisturbed(other)
 
 
 @pytest.mark.parametrize(

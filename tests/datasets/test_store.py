@@ -234,7 +234,7 @@ def test_failed_preparation_leaves_nothing(toy: SimpleNamespace, root: Path, sou
 
 
 def test_leftovers_of_a_killed_preparation_go(toy: SimpleNamespace, root: Path, source: Path) -> None:
-    left = root / ".toy.x1y2.partial"
+    left = root / ".toy.x1y2.old"
     left.mkdir(parents=True)
     (left / "train_dense.npy").write_text("half")
     prepare("toy", [source])

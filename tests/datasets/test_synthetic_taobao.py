@@ -114,6 +114,8 @@ def test_rows_are_as_many_as_asked_for(tmp_path: Path) -> None:
     assert len(prepared.train) == 30_000 and prepared.train.labels.mean() == pytest.approx(0.5, abs=0.02)
     assert len(prepared.test) == len(prepared.validation) > 3_000
     assert not (prepared.train.ids == RESERVED_ID).any() and (prepared.test.ids == RESERVED_ID).any()
+    whole = open_set("synthetic-taobao", tmp_path / "c", {"rows": 30_000, "scale": SCALE, "split": "users"})
+    assert len(whole.train) == 30_000 and len(whole.test) > 3_000
     few = open_set("synthetic-taobao", tmp_path / "b", {"rows": 30_000, "users": 100, "scale": SCALE})
     assert 500 < len(few.train) < 800
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from datasets import taobao_sequences, taobao_spill, text, vocabulary, writer
+from datasets import click_log, taobao_sequences, taobao_spill, text, vocabulary, writer
 from datasets.errors import UserError
 from datasets.store import PreparedSet, prepare
 from datasets.taobao import BEHAVIOURS, PERIOD
@@ -123,7 +123,11 @@ def test_no_form_of_the_file_makes_a_difference(small: None, tmp_path: Path) -> 
     }
     for name, files in forms.items():
         assert made(tmp_path, name, *files).meta["files"] == first.meta["files"], name
-    assert made(tmp_path, "seed", plain, seed=1).meta["files"] != first.meta["files"]
+    options = {"negatives": "uniform", "split": "users"}
+    whole, cut = made(tmp_path, "whole", plain, **options), made(tmp_path, "cut", *forms["several"], **options)
+    assert whole.meta["files"] == cut.meta["files"]
+    for option in ({"seed": 1}, {"negatives": "uniform"}, {"split": "users"}):
+        assert made(tmp_path, str(option), plain, **option).meta["files"] != first.meta["files"]
 
 
 class Killed(BaseException):
@@ -172,6 +176,38 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_set(
         assert prepared.meta[part] == whole.meta[part]
     assert {p.name for p in (root / "taobao").iterdir()} == {*prepared.meta["files"], "meta.json"}
     assert {p.name for p in root.iterdir()} == {"taobao", ".taobao.lock"}
+
+
+def test_a_resumed_run_says_how_far_it_is(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, said = tmp_path / "a.csv", list[str]()
+    path.write_bytes(text_of(EVENTS))
+    with monkeypatch.context() as patch:
+        killing(patch, StoreWriter, "append_keys", 7, 1)
+        with pytest.raises(Killed):
+            prepare("taobao", [path], {}, tmp_path / "root")
+    prepare("taobao", [path], {}, tmp_path / "root", said.append)
+    built = [line for line in said if "making sequences" in line]
+    assert f"{len(EVENTS):,} of {len(EVENTS):,} events" in built[-1]
+
+
+def test_lines_are_counted_once_and_checked(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, counts = tmp_path / "a.csv", list[Path]()
+    path.write_bytes(text_of(EVENTS))
+    count_lines = click_log.count_lines
+
+    def counting(path: Path, *rest: Any) -> int:
+        counts.append(path)
+        return count_lines(path, *rest) + 1
+
+    monkeypatch.setattr(click_log, "count_lines", counting)
+    with monkeypatch.context() as patch:
+        killing(patch, Spill, "append", 4, 1)
+        with pytest.raises(Killed):
+            prepare("taobao", [path], {}, tmp_path / "root")
+    n = len(EVENTS)
+    with pytest.raises(UserError, match=rf"a\.csv: {n:,} lines, not {n + 1:,} as counted; did the file change\?"):
+        prepare("taobao", [path], {}, tmp_path / "root")
+    assert counts == [path]
 
 
 def test_leftovers_that_were_cut_are_named(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +302,7 @@ def test_a_folder_stands_for_the_file_in_it(tmp_path: Path) -> None:
 def test_vocabularies(tmp_path: Path) -> None:
     lines = text_of(EVENTS)
     exact, hashed = made(tmp_path, "exact", lines), made(tmp_path, "hashed", lines, hash_size=4)
-    assert [table.rows for table in exact.schema.tables] == [1 + 39, 1 + 6, 1 + 5]
+    assert [table.rows for table in exact.schema.tables] == [1 + 39, 1 + 60, 1 + 5]
     assert max(table.rows for table in hashed.schema.tables) <= 1 + 5
     frequent = made(tmp_path, "frequent", lines, vocab="train", min_count=150)
     assert frequent.schema.tables[0].rows < 39 and (frequent.train.ids == 0).any()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from datasets import taobao_sequences
 from datasets.taobao_draws import evenly, scramble, uniform
-from datasets.taobao_sequences import EVENT, LABEL, NEGATIVE, PLACE, Group, Rules, in_order, split_sizes
+from datasets.taobao_sequences import EVENT, LABEL, NEGATIVE, PLACE, SPLIT, TRIES, Group, Rules, in_order, split_sizes
 from datasets.taobao_world import World
 
 RULES = Rules(points_per_user=10, validation_share=0.1, test_share=0.1, seed=0)
@@ -27,24 +28,42 @@ def slow_inputs(events: list[tuple[int, ...]], rules: Rules) -> list[Input]:
     for event in dict.fromkeys(events):  # each once, in the order of the file
         by_user.setdefault(event[0], []).append(event)
     kept = {user: sorted(of, key=lambda e: e[3]) for user, of in sorted(by_user.items()) if len(of) >= 21}
-    if len(kept) == 1:
-        return []
+    everyone = [event for of in kept.values() for event in of]
+    distinct = {event[1]: event for event in reversed(everyone)}  # the first event of each item
+
+    def draw(stream: int, user: int, n: int) -> float:
+        return float(uniform(rules.seed, stream, np.array([user]), np.array([n]))[0])
+
+    def negative(user: int, n: int) -> tuple[int, ...]:
+        pool = [event for event in everyone if event[0] != user]
+        if rules.negatives == "uniform":
+            pool = [distinct[item] for item in sorted(distinct)]
+        for again in range(TRIES):
+            at = int(draw(NEGATIVE + again, user, n) * len(pool))
+            if pool[at][1] not in own:
+                return pool[at]
+        return next(event for event in pool[at:] + pool[:at] if event[1] not in own)
+
     found: list[Input] = []
     for user, of in kept.items():
+        own = {event[1] for event in of}
+        if own == distinct.keys():
+            continue
         places = len(of) - 20
         points = min(places, rules.points_per_user)
         tests, validations = (math.floor(points * share + 0.5) for share in (rules.test_share, rules.validation_share))
-        others = [event for other, theirs in kept.items() if other != user for event in theirs]
         for n in range(points):
-            draw = {s: float(uniform(rules.seed, s, np.array([user]), np.array([n]))[0]) for s in range(3)}
             low, high = places * n // points, places * (n + 1) // points
-            end = 20 + low + int(draw[PLACE] * (high - low))
-            real = draw[LABEL] < 0.5
-            candidate = of[end] if real else others[int(draw[NEGATIVE] * len(others))]
-            steps = [*of[end - 20 : end], candidate]
+            end = 20 + low + int(draw(PLACE, user, n) * (high - low))
+            real = draw(LABEL, user, n) < 0.5
+            steps = [*of[end - 20 : end], of[end] if real else negative(user, n)]
             keys = [user] * 21 + [step[1] for step in steps] + [step[2] for step in steps]
             dense = [math.log1p((of[end][3] - of[at][3]) / 3600) for at in range(end - 20, end + 1)]
             split = "test" if n >= points - tests else "validation" if n >= points - tests - validations else "train"
+            if rules.split == "users":
+                held, before = rules.test_share, 1 - rules.validation_share - rules.test_share
+                place = draw(SPLIT, user, 0)
+                split = "test" if place >= 1 - held else "validation" if place >= before else "train"
             found.append((split, dense, keys, int(real)))
     return found
 
@@ -57,13 +76,13 @@ def fast_inputs(events: np.ndarray, rules: Rules) -> list[Input]:
     ]
 
 
-def random_events(sizes: list[int], span: int, seed: int) -> np.ndarray:
+def random_events(sizes: list[int], span: int, seed: int, items: int = 60) -> np.ndarray:
     """Events of users of so many events each, all mixed, with many at the same second and some there twice."""
     random = np.random.default_rng(seed)
     events = np.empty(sum(sizes), EVENT)
     events["user"] = np.repeat(random.permutation(len(sizes)) * 1_000_003 + 5, sizes)
-    items = random.integers(0, 6, len(events))
-    events["item"], events["category"] = items * 700_000_000, items % 5
+    item = random.integers(0, items, len(events))
+    events["item"], events["category"] = item * 70_000_000, item % 5
     events["time"] = random.integers(-span, span, len(events))
     events["behaviour"] = random.integers(0, 2, len(events))
     return random.permutation(events)
@@ -79,11 +98,14 @@ def random_events(sizes: list[int], span: int, seed: int) -> np.ndarray:
         validation_share=st.sampled_from([0.0, 0.1, 0.4]),
         test_share=st.sampled_from([0.0, 0.1, 0.25, 0.4]),
         seed=st.integers(0, 2**63 - 1),
+        negatives=st.sampled_from(["popular", "uniform"]),
+        split=st.sampled_from(["places", "users"]),
     ),
     st.integers(0, 2**32),
+    st.sampled_from([1, 12, 25, 60]),  # with few items, users have all of them, or nearly all
 )
-def test_inputs_are_those_of_the_slow_reading(sizes: list[int], span: int, rules: Rules, seed: int) -> None:
-    events = random_events(sizes, span, seed)
+def test_inputs_are_those_of_the_slow_reading(sizes: list[int], span: int, rules: Rules, seed: int, items: int) -> None:
+    events = random_events(sizes, span, seed, items)
     wanted = slow_inputs([tuple(event) for event in events.tolist()], rules)
     order = {"train": 0, "validation": 1, "test": 2}
     wanted.sort(key=lambda row: order[row[0]])  # stable: user by user within a split
@@ -101,9 +123,9 @@ def test_events_are_ordered_by_user_time_and_file_and_counted_once() -> None:
 
 def test_short_and_lone_users_are_counted() -> None:
     group = Group(random_events([21, 20, 3, 30], 10**6, 0))
-    assert (len(group.sizes), group.short_users, group.short_events, group.lonely) == (2, 2, 23, False)
+    assert (len(group.sizes), group.short_users, group.short_events, group.lonely.any()) == (2, 2, 23, False)
     alone = Group(random_events([40, 20], 10**6, 0))
-    assert alone.lonely and list(alone.inputs(RULES)) == []
+    assert alone.lonely.all() and list(alone.inputs(RULES)) == []
     assert list(Group(NO_EVENTS).inputs(RULES)) == []
 
 
@@ -120,9 +142,9 @@ def test_a_users_last_inputs_are_held_back() -> None:
     assert max(ends["train"]) < min(ends["validation"]) < min(ends["test"])
 
 
-def everything(events: np.ndarray) -> tuple[np.ndarray, ...]:
+def everything(events: np.ndarray, rules: Rules = RULES) -> tuple[np.ndarray, ...]:
     """(dense, keys, labels) of all splits."""
-    parts = list(Group(events).inputs(RULES))
+    parts = list(Group(events).inputs(rules))
     return tuple(np.concatenate([getattr(part, name) for part in parts]) for name in ("dense", "keys", "labels"))
 
 
@@ -152,8 +174,55 @@ def test_neither_popularity_nor_time_gives_the_label_away() -> None:
     dense, keys, labels = everything(events)
     assert labels.mean() == pytest.approx(0.5, abs=0.01)
     items, categories = (np.bincount(events[name].astype(np.int64)) for name in ("item", "category"))
-    for score in (items[keys[:, 41]], categories[keys[:, 62]], dense[:, -2], dense[:, 0], keys[:, 0]):
+    for score in (dense[:, -2], dense[:, 0], keys[:, 0]):
         assert roc_auc_score(labels, score) == pytest.approx(0.5, abs=0.015)
+    # a user's own items, which are popular ones more often than not, are no negatives: it shows where items are few
+    for score in (items[keys[:, 41]], categories[keys[:, 62]]):
+        assert roc_auc_score(labels, score) == pytest.approx(0.515, abs=0.015)
+    _, keys, labels = everything(events, replace(RULES, negatives="uniform"))
+    assert roc_auc_score(labels, items[keys[:, 41]]) > 0.8
+
+
+@pytest.mark.parametrize("negatives", ["popular", "uniform"])
+@pytest.mark.parametrize("items", [20, 100])
+def test_a_negative_is_no_item_of_the_users_own(negatives: str, items: int) -> None:
+    events = random_events([21, 60, 200, 25] * 20, 10**6, 0, items)
+    _, keys, labels = everything(events, replace(RULES, negatives=negatives))
+    own = {user: set(events["item"][events["user"] == user].tolist()) for user in np.unique(events["user"]).tolist()}
+    pairs = {tuple(pair) for pair in events[["item", "category"]].tolist()}
+    assert 100 < (labels == 0).sum() < len(labels)
+    for user, item, category in keys[labels == 0][:, [20, 41, 62]].tolist():
+        assert item not in own[user] and (item, category) in pairs
+    with_inputs = {user for user, theirs in own.items() if len(theirs) < items}
+    assert set(keys[:, 0].tolist()) == with_inputs and (len(with_inputs) < 80) == (items == 20)
+
+
+def test_negatives_are_drawn_as_often_as_they_occur_or_evenly() -> None:
+    random = np.random.default_rng(0)
+    events = np.zeros(4000 * 30, EVENT)
+    events["user"], events["time"] = np.repeat(np.arange(4000), 30), np.arange(len(events))
+    events["item"] = np.where(random.random(len(events)) < 0.01, random.integers(1, 100, len(events)), 1000)
+    events["item"][events["user"] < 2000] += 5000  # half the users have one world, half the other
+    for negatives, most in (("popular", 0.98), ("uniform", 0.005)):
+        _, keys, labels = everything(events, replace(RULES, negatives=negatives))
+        drawn = keys[(labels == 0) & (keys[:, 0] >= 2000), 41]
+        assert (drawn == 6000).mean() == pytest.approx(most, abs=0.004)
+        assert 1000 not in drawn
+
+
+def test_users_can_be_held_back_whole() -> None:
+    rules = replace(RULES, split="users", validation_share=0.1, test_share=0.3)
+    events = random_events([40] * 3000, 10**6, 0, 1000)
+    users = {split: set[int]() for split in ("train", "validation", "test")}
+    for part in Group(events).inputs(rules):
+        users[part.split] |= set(part.keys[:, 0].tolist())
+    assert sum(map(len, users.values())) == len(set.union(*users.values())) == 3000
+    for split, share in (("train", 0.6), ("validation", 0.1), ("test", 0.3)):
+        assert len(users[split]) / 3000 == pytest.approx(share, abs=0.03)
+    other = {
+        key for part in Group(events).inputs(replace(rules, seed=1)) if part.split == "test" for key in part.keys[:, 0]
+    }
+    assert len(other & users["test"]) < 400
 
 
 def test_draws_are_even_and_depend_on_everything() -> None:

@@ -25,7 +25,7 @@ from datasets.errors import UserError
 from datasets.layout import EMPTY, Field, Layout, quoted
 from datasets.text import Block, Position, count_lines, read
 
-EXAMPLES = int(os.environ.get("SLIPBENCH_EXAMPLES", "120"))
+EXAMPLES = int(os.environ.get("SLIPBENCH_EXAMPLES", "80"))
 INTS = (  # (low, high)
     (-(10**18) + 1, 10**18 - 1),
     (0, 1),

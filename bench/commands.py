@@ -218,8 +218,12 @@ def prepare(
     """
     if more and not sources:
         raise UserError(f"raw files are named with --source, such as --source {more[0]}.")
+    from bench import interrupts
     from datasets.store import prepare as make
+    from datasets.warm import warm
 
+    with interrupts.held():
+        warm()
     paths = [Path(path) for path in (*sources, *more)]
     chosen = parse_settings(options) | ({} if on_bad_row is None else {"on_bad_row": on_bad_row})
     done = make(name, paths, chosen, report=Progress().say, restart=restart)

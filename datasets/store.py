@@ -228,6 +228,8 @@ def _make(
     if replaces:
         _check_replaceable(name, module, final)
     work = root / f".{name}.partial"
+    if work.is_symlink() or (work.exists() and not work.is_dir()):
+        raise UserError(f"{work} is in the way of what slipbench keeps there while it prepares {name}; remove it.")
     if not restart:
         _check_unfinished(name, module, work, options)
     work.mkdir(exist_ok=True)

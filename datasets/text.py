@@ -165,7 +165,8 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     """The bytes of a file, decompressed where its first bytes say gzip."""
     try:
         with path.open("rb") as file:
-            begin = file.read(len(ARCHIVE))
+            with _naming_damage(path, 0):
+                begin = file.read(len(ARCHIVE))
             zipped = begin.startswith(GZIP)
             if begin == ARCHIVE:
                 raise UserError(f"{path} is a zip archive; unpack it and give the file in it.")

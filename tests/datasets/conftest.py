@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from datasets import store
+from datasets import store, verify
 from datasets.schema import Schema, Table
 from datasets.settings import Setting
 from datasets.writer import StoreWriter
@@ -58,7 +58,8 @@ def toy(root: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     module = SimpleNamespace(
         NEEDS_SOURCE=True, OPTIONS=(Setting(key="rows", default=10, low=0, help="inputs of a block"),), write=write
     )
-    monkeypatch.setattr(store, "load_dataset", lambda name: module)
+    for place in (store, verify):
+        monkeypatch.setattr(place, "load_dataset", lambda name: module)
     return module
 
 

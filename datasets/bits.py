@@ -1,4 +1,4 @@
-"""A set of whole numbers below a bound, a bit each, that knows how many of its members come before one."""
+"""Sets of whole numbers below a bound: a bit each, with how many members come before one; and a byte each."""
 
 from __future__ import annotations
 
@@ -51,3 +51,35 @@ def _places(words, before, numbers, found):  # type: ignore[no-untyped-def]
             below = (below & np.uint64(0x3333333333333333)) + ((below >> np.uint64(2)) & np.uint64(0x3333333333333333))
             below = (below + (below >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
             found[i] = before[at] + np.int64((below * np.uint64(0x0101010101010101)) >> np.uint64(56)) + 1
+
+
+def mark(flags: np.ndarray, numbers: np.ndarray) -> int:
+    """Set flags [size] bool of numbers [n, m] int32; how many of these are 0, whose flag stays as it is."""
+    return int(_mark(flags, numbers))
+
+
+def count_unmarked(flags: np.ndarray, numbers: np.ndarray) -> int:
+    """How many of the numbers [n, m] int32 have no flag."""
+    return int(_count_unmarked(flags, numbers))
+
+
+@njit(nogil=True, cache=True)
+def _mark(flags, numbers):  # type: ignore[no-untyped-def]
+    zeros = 0
+    for i in range(numbers.shape[0]):
+        for j in range(numbers.shape[1]):
+            number = numbers[i, j]
+            if number:
+                flags[number] = True
+            else:
+                zeros += 1
+    return zeros
+
+
+@njit(nogil=True, cache=True)
+def _count_unmarked(flags, numbers):  # type: ignore[no-untyped-def]
+    found = 0
+    for i in range(numbers.shape[0]):
+        for j in range(numbers.shape[1]):
+            found += not flags[numbers[i, j]]
+    return found

@@ -10,9 +10,13 @@ BITS = 32  # of a word
 
 
 def pack(keys: np.ndarray) -> np.ndarray:
-    """[n, C + words] uint32 of keys [n, C] int64 in 0 … MISSING: the keys, then a bit each for the missing ones."""
+    """[n, C + words] uint32 of keys [n, C] int64: the keys, then a bit each for the missing ones.
+
+    ValueError for a key that is not in 0 … MISSING.
+    """
     packed = np.zeros((len(keys), keys.shape[1] + num_words(keys.shape[1])), np.uint32)
-    _pack(keys, packed)
+    if _pack(keys, packed):
+        raise ValueError("a key is not in 0 … 2³²")
     return packed
 
 
@@ -30,14 +34,17 @@ def num_words(num_columns: int) -> int:
 
 @njit(nogil=True, cache=True)
 def _pack(keys, packed):  # type: ignore[no-untyped-def]
-    columns = keys.shape[1]
+    columns, bad = keys.shape[1], 0
     for c in range(columns):  # column by column, as the keys lie
         word, bit = columns + c // BITS, np.uint32(1) << np.uint32(c % BITS)
         for i in range(len(keys)):
-            if keys[i, c] == MISSING:
+            key = keys[i, c]
+            bad += key < 0 or key > MISSING
+            if key == MISSING:
                 packed[i, word] |= bit
             else:
-                packed[i, c] = np.uint32(keys[i, c])
+                packed[i, c] = np.uint32(key)
+    return bad
 
 
 @njit(nogil=True, cache=True)

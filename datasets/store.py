@@ -114,7 +114,7 @@ def prepare(
     _check_distinct(sources)
     with _turning_os_errors(root, "write"), _only_one(root, name, report):
         _make(name, module, sources, resolved, root, report, restart)
-    return _open(name, module, root)
+    return _open(name, module, root, check=False)
 
 
 def open_set(
@@ -339,7 +339,7 @@ def _turning_os_errors(root: Path, doing: str) -> Iterator[None]:
         raise UserError(f"cannot {doing} under {root} ({error}); point SLIPBENCH_DATA at another folder.") from error
 
 
-def _open(name: str, module: ModuleType, root: Path) -> PreparedSet:
+def _open(name: str, module: ModuleType, root: Path, check: bool = True) -> PreparedSet:
     path = root / name
     with _turning_os_errors(root, "read"):
         if not _occupied(path):
@@ -361,7 +361,7 @@ def _open(name: str, module: ModuleType, root: Path) -> PreparedSet:
             state = "is missing" if found is None else f"has {found} bytes, expected {expected}"
             raise _refused(name, module, f"is damaged: {path / file} {state}", options)
     try:
-        arrays = {split: load_split(path, split, schema, meta["splits"][split]["rows"]) for split in SPLITS}
+        arrays = {split: load_split(path, split, schema, meta["splits"][split]["rows"], check) for split in SPLITS}
     except ValueError as error:
         raise _refused(name, module, f"is damaged: {error}", options) from None
     splits = {

@@ -9,11 +9,8 @@ known by its number and the good ones are kept.
 from __future__ import annotations
 
 import gzip
-import os
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +21,7 @@ import polars as pl
 
 from datasets.errors import UserError
 from datasets.layout import EMPTY, Field, Layout, quoted
+from datasets.threads import in_threads
 
 BLOCK_BYTES = 8 << 20
 LONGEST_LINE = 1 << 20
@@ -108,22 +106,6 @@ def read_converted(
         return Converted(block, convert(block))
 
     yield from in_threads(work, raw_blocks(paths, layout, start or Position()))
-
-
-def in_threads(work: Callable[[Raw], T], items: Iterator[Raw]) -> Iterator[T]:
-    """The results in order; as many at work as there are processors, one more read ahead."""
-    workers = len(os.sched_getaffinity(0))
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="parse")
-    pending: deque[Future[T]] = deque()
-    try:
-        for item in items:
-            pending.append(pool.submit(work, item))
-            if len(pending) > workers:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def raw_blocks(paths: Sequence[Path], layout: Layout, start: Position) -> Iterator[Raw]:

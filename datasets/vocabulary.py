@@ -11,19 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from datasets.bits import BitSet
+from datasets.bits import BitSet, count_unmarked, mark
 from datasets.errors import NothingLeft
 from datasets.keys import MISSING, num_words, unpack
 from datasets.npy import NpyStream, read_rows
 from datasets.pace import Pace, Report
-from datasets.schema import RESERVED_ID, Schema, Table
+from datasets.schema import Schema, Table
 from datasets.search import SortedKeys
 from datasets.settings import Setting
+from datasets.threads import in_threads
 from datasets.writer import ENCODED, KEY_TYPE, KEYS, PARTS, SPLITS, VOCABULARY, StoreWriter, file_name
 
 BLOCK = 1 << 17  # inputs whose keys are looked at together
@@ -215,27 +217,25 @@ def encode(
     total = sum(writer.rows(split) for split in SPLITS)
     pace = Pace(report, "giving ids", "inputs", total, sum(writer.rows(split, "sparse") for split in SPLITS))
     trained = _trained(writer, sizes, steps)
-    with ThreadPoolExecutor(thread_name_prefix="ids") as pool:
-        for split in SPLITS:
-            for packed in _packed(writer, split, columns, first=writer.rows(split, "sparse")):
-                ids = np.empty((len(packed), columns), np.int32)
 
-                def look_up(table: int, packed: np.ndarray = packed, ids: np.ndarray = ids, split: str = split) -> int:
-                    """Fills the table's columns of `ids`; how many of them have no row, or one without training."""
-                    part = ids[:, table * steps : (table + 1) * steps]
-                    for step in range(steps):
-                        part[:, step] = vocabularies[table].ids(unpack(packed, table * steps + step, columns))
-                    if split == "train":
-                        trained[table][part] = True
-                        return int((part == RESERVED_ID).sum())
-                    return int((~trained[table][part] | (part == RESERVED_ID)).sum())
+    def look_up(packed: np.ndarray, split: str) -> tuple[np.ndarray, int]:
+        """The ids [n, C] of a block, and how many of them have no row, or a row without training."""
+        ids, unknown = np.empty((len(packed), columns), np.int32), 0
+        for table, vocabulary in enumerate(vocabularies):
+            part = ids[:, table * steps : (table + 1) * steps]
+            for step in range(steps):
+                part[:, step] = vocabulary.ids(unpack(packed, table * steps + step, columns))
+            unknown += (mark if split == "train" else count_unmarked)(trained[table], part)
+        return ids, unknown
 
-                unknown = sum(pool.map(look_up, range(len(tables))))
-                fact = "lookups_too_rare" if split == "train" else "lookups_unseen_in_training"
-                writer.facts[fact] = writer.facts.get(fact, 0) + unknown
-                writer.append_ids(split, ids)
-                pace.add(len(ids))
-                writer.finish_part(**{**writer.state, "stage": "encode"})
+    for split in SPLITS:
+        fact = "lookups_too_rare" if split == "train" else "lookups_unseen_in_training"
+        blocks = _packed(writer, split, columns, first=writer.rows(split, "sparse"))
+        for ids, unknown in in_threads(partial(look_up, split=split), blocks):
+            writer.facts[fact] = writer.facts.get(fact, 0) + unknown
+            writer.append_ids(split, ids)
+            pace.add(len(ids))
+            writer.finish_part(**{**writer.state, "stage": "encode"})
     pace.end()
     writer.finish_part(force=True, **{**writer.state, "stage": "encode"})
 
@@ -247,7 +247,7 @@ def _trained(writer: StoreWriter, sizes: Sequence[int], steps: int) -> list[np.n
     if rows := writer.rows("train", "sparse"):
         for ids in read_rows(path, columns, PARTS["sparse"], rows, BLOCK):
             for table, marks in enumerate(trained):
-                marks[ids[:, table * steps : (table + 1) * steps]] = True
+                mark(marks, ids[:, table * steps : (table + 1) * steps])
     return trained
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from datasets.bits import BitSet
+from datasets.bits import BitSet, count_unmarked, mark
 from datasets.keys import pack, unpack
 from datasets.search import SortedKeys
 
@@ -20,4 +20,7 @@ def warm() -> None:
     members.add(keys[0])
     members.close()
     members.places(keys[0])
+    flags, numbers = np.zeros(1, bool), np.zeros((1, 2), np.int32)
+    mark(flags, numbers[:, :1])
+    count_unmarked(flags, numbers[:, :1])
     pl.DataFrame({"x": [0], "y": [0]}).to_numpy()

@@ -18,7 +18,7 @@ import numpy as np
 
 from datasets.errors import NothingLeft, UserError
 from datasets.journal import Checkpoint, Journal, stamp, write_whole
-from datasets.keys import MISSING, pack
+from datasets.keys import pack
 from datasets.npy import HEADER, NpyStream
 from datasets.schema import Schema
 
@@ -131,8 +131,6 @@ class StoreWriter:
 
     def append_keys(self, split: str, dense: np.ndarray, keys: np.ndarray, labels: np.ndarray) -> None:
         """As `append`, with keys [n, C] int64 that `datasets.vocabulary.encode` will make the ids from."""
-        if len(keys) and not (int(keys.min()) >= 0 and int(keys.max()) <= MISSING):
-            raise ValueError(f"{split}: a key is not in 0 … 2³²")
         self._append(split, dense, labels, KEYS, pack(keys))
 
     def _append(self, split: str, dense: np.ndarray, labels: np.ndarray, part: str, block: np.ndarray) -> None:

@@ -31,6 +31,7 @@ MEASURED = (
     *("hot_rows_share", "hot_inputs_share"),
 )
 TRACE = "trace.json"
+NO_THRESHOLD = "no threshold found"  # Slipstream's note where no threshold drops about as many inputs as wanted
 CONFIGURED = (
     *("system", "settings_text", "dataset", "model", "optimizer", "lr", "batch_size", "precision"),
     *("device", "threads", "seed", "repeat", "epochs"),
@@ -78,7 +79,10 @@ def sentence(row: dict[str, Any]) -> str:
         return f"{row['status']}: {row['reason']}"
     auc = f", AUC {float(row['auc_last']):.4f}" if row["auc_last"] not in (None, "") else ""
     rate = f" ({float(row['samples_per_s']):,.0f} samples/s)" if row["samples_per_s"] not in (None, "") else ""
-    return f"done, {float(row['train_s']):.2f} s{rate}{auc}"
+    seen, skipped = (float(row.get(key) or 0) for key in ("samples_seen", "samples_skipped"))
+    share = f", {skipped / seen:.1%} skipped" if skipped else ""
+    none = f", {NO_THRESHOLD}: nothing skipped" if NO_THRESHOLD in (row.get("notes") or "") and not skipped else ""
+    return f"done, {float(row['train_s']):.2f} s{rate}{auc}{share}{none}"
 
 
 def _run(

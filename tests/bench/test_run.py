@@ -14,6 +14,7 @@ import pytest
 
 from bench import interrupts
 from bench.results import read_rows
+from bench.run import sentence
 from tests.bench import fakes
 from tests.bench.conftest import Slipbench
 
@@ -184,3 +185,10 @@ def test_signal_ends_any_command_in_a_sentence(number: signal.Signals) -> None:
         time.sleep(0.01)
     _, shown = process.communicate(timeout=20)
     assert process.returncode == 1 and shown.strip() == "slipbench: interrupted."
+
+
+def test_a_run_says_what_it_skipped_or_that_it_found_no_threshold() -> None:
+    row = {"status": "done", "train_s": 2.0, "auc_last": 0.75, "samples_per_s": "50", "samples_seen": "100"}
+    assert sentence(row | {"samples_skipped": 0, "notes": ""}) == "done, 2.00 s (50 samples/s), AUC 0.7500"
+    assert sentence(row | {"samples_skipped": "20"}).endswith("AUC 0.7500, 20.0% skipped")
+    assert sentence(row | {"notes": "hot rows: x; no threshold found"}).endswith("no threshold found: nothing skipped")

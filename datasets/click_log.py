@@ -5,7 +5,6 @@ What a data set adds is its layout, what a block of lines means, and which split
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from datasets.errors import UserError
-from datasets.files import size
+from datasets.files import check_room, size
 from datasets.keys import MISSING, num_words
 from datasets.layout import EMPTY, Layout
 from datasets.pace import Pace, Report, duration
@@ -34,6 +33,7 @@ OPTIONS = (
         help="refuse a file with a line that cannot be read, or skip such lines and count them",
     ),
 )
+AS_COUNTED = "as counted; did the file change?"
 NOT_USED = -1  # the split of a line that is left out
 AFTER_PARSING = 0.6  # seconds of everything else for each second of parsing, as measured on two cores
 
@@ -58,7 +58,7 @@ class ClickLog:
     # (block, index [n] of its lines over all files) → [n] index of the split in SPLITS, or NOT_USED
     split: Callable[[Block, np.ndarray], np.ndarray]
     lines: Sequence[int]  # of each file
-    other_lines: str = "as counted; did the file change?"  # what a person is told of a file that has more or fewer
+    other_lines: str = AS_COUNTED  # what a person is told of a file that has more or fewer
     left_out: str = ""  # the reason for NOT_USED
     by_file: bool = False  # whether what a file gives depends on those before it alone
 
@@ -125,7 +125,7 @@ def _read(
     for item in read_converted(sources, log.layout, log.convert, options[ON_BAD_ROW], start):
         block, made = item.block, item.made
         if block.source != end.source:
-            _check_lines(sources, log, end, block.source)
+            check_lines(sources, log.lines, log.layout.header, end, block.source, log.other_lines)
         end = block.end
         index = starts[block.source] + block.line_numbers - 1 - log.layout.header
         split = log.split(block, index)
@@ -141,15 +141,17 @@ def _read(
         pace.add(block.lines)
         writer.finish_part(uses, position=asdict(block.end), stage="read", lines=list(log.lines))
     pace.end()
-    _check_lines(sources, log, end, len(sources))
+    check_lines(sources, log.lines, log.layout.header, end, len(sources), log.other_lines)
 
 
-def _check_lines(sources: Sequence[Path], log: ClickLog, end: Position, upto: int) -> None:
+def check_lines(
+    sources: Sequence[Path], lines: Sequence[int], header: bool, end: Position, upto: int, other: str = AS_COUNTED
+) -> None:
     """UserError for a file, from the one that was read last up to another, that ends with other lines than expected."""
     for source in range(end.source, upto):
-        found = max(0, end.line - log.layout.header) if source == end.source else 0
-        if found != log.lines[source]:
-            raise UserError(f"{sources[source]}: {found:,} lines, not {log.lines[source]:,} {log.other_lines}")
+        found = max(0, end.line - header) if source == end.source else 0
+        if found != lines[source]:
+            raise UserError(f"{sources[source]}: {found:,} lines, not {lines[source]:,} {other}")
 
 
 def estimate(name: str, sources: Sequence[Path], log: ClickLog, folder: Path) -> str:
@@ -159,12 +161,8 @@ def estimate(name: str, sources: Sequence[Path], log: ClickLog, folder: Path) ->
     width = 4 * (len(log.dense) + len(log.sparse) + 1)
     final = round(lines * used) * width
     work = round(lines * used) * 4 * (len(log.sparse) + num_words(len(log.sparse)))
-    free = shutil.disk_usage(folder).free
-    if free < final + work:
-        raise UserError(
-            f"{name}: {lines:,} lines need about {size(final + work)} on the disk while they are prepared, but "
-            f"{size(free)} are free under {folder.parent}; free some or point SLIPBENCH_DATA elsewhere."
-        )
+    what = f"{name}: {lines:,} lines need about {size(final + work)} on the disk while they are prepared"
+    check_room(what, final + work, folder)
     text = f"{name}: {lines:,} lines; about {size(final)} on the disk, {size(final + work)} while it is made"
     return text + (f", about {duration(lines / rate * (1 + AFTER_PARSING))}" if rate else "")
 

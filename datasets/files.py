@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,3 +25,12 @@ def size(num_bytes: int) -> str:
         if num_bytes >= scale:
             return f"{num_bytes / scale:.1f} {unit}"
     return f"{num_bytes / 1e3:.0f} kB"
+
+
+def check_room(what: str, needed: int, folder: Path) -> None:
+    """UserError, which begins with what needs the bytes, where the disk of a set's work folder has fewer free."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise UserError(
+            f"{what}, but {size(free)} are free under {folder.parent}; free some or point SLIPBENCH_DATA elsewhere."
+        )

@@ -7,7 +7,7 @@ user's history that may be used ends before the user's first impression here (of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from datasets.kuairand_files import LABEL, Wanted, read
+from datasets.pace import Report
 from datasets.schema import RESERVED_ID, Schema, Table
 from datasets.settings import Setting
 from datasets.writer import StoreWriter
@@ -68,8 +69,6 @@ HISTORY_COLUMNS = ("history_len", "long_watch_seq")  # of before 25 April: the i
 TAGS = 3  # of a video, at most; summed
 PADDING = "\x01"  # of a shorter list: gets the reserved id, whose row is zero and so adds nothing to the sum
 DURATION_STEPS_PER_DOUBLING, HISTORY_STEPS_PER_DOUBLING = 3, 2
-
-Report = Callable[[str], None]
 
 
 def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, Any], report: Report) -> None:

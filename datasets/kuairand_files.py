@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from datasets import text
 from datasets.errors import UserError, printable
 from datasets.layout import EMPTY, Field, Layout, quoted
+from datasets.pace import Report
 from datasets.writer import StoreWriter
 
 LABEL = "is_click"
@@ -91,8 +92,6 @@ LOG = Layout(
     fields=tuple(_USED.get(name) or Field(name=name, empty=True) for name in LOG_NAMES),
     header=True,
 )
-
-Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ A shorter history is filled up at the front with the reserved id and 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ import pandas as pd
 from datasets.kuairand import LAST_TRAINING_DAY, append_by_day
 from datasets.kuairand import OPTIONS as IMPRESSION_OPTIONS
 from datasets.kuairand_files import LABEL, Tables, Wanted, read
+from datasets.pace import Report
 from datasets.schema import RESERVED_ID, Schema, Table
 from datasets.settings import Setting
 from datasets.writer import StoreWriter
@@ -64,8 +65,6 @@ PAPER: dict[str, Any] = {
 WANTED = Wanted(videos=("author_id", "video_duration"), histories=("last_time_ms", "watch_seq"))
 FILLING = -1  # the code of a user, video or author in a step that is filled up
 MS_PER_S = 1000
-
-Report = Callable[[str], None]
 
 
 def write(writer: StoreWriter, sources: Sequence[Path], options: Mapping[str, Any], report: Report) -> None:

@@ -27,11 +27,12 @@ from datasets.pace import Pace, Report
 from datasets.shapes import avazu as avazu_shape
 from datasets.shapes import kaggle, terabyte
 from datasets.shapes.features import MISSING, SmallColumn
-from datasets.shapes.generated import Labelled, ahead, labelled
+from datasets.shapes.generated import Labelled, labelled
 from datasets.shapes.labels import Planted
 from datasets.shapes.levels import BLOCK
 from datasets.shapes.log import HOURS_A_DAY, Log
 from datasets.shapes.spec import Shape
+from datasets.threads import in_threads
 
 ZIPPING = 1  # gzip's level: the fastest
 FIRST_HOUR = 14_10_21_00  # YYMMDDHH
@@ -121,7 +122,7 @@ def _write(form: Format, paths: list[Path], rows: int, seed: int, scale: float, 
         if form.layout.header:
             for file in files:
                 file.write(pack(form.layout.heading.encode() + b"\n"))
-        for block, texts in enumerate(ahead(make, range(-(-rows // BLOCK)))):
+        for block, texts in enumerate(in_threads(make, range(-(-rows // BLOCK)))):
             for file, part in zip(files, texts, strict=True):
                 file.write(part)
             pace.add(min(BLOCK, rows - block * BLOCK))

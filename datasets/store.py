@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +23,7 @@ from datasets.arrays import load_split
 from datasets.errors import NothingLeft, UserError, printable
 from datasets.journal import JOURNAL, sync_folder, unfinished
 from datasets.meta import CACHE, FILES, foreign, is_current, is_older, read_own, read_schema
+from datasets.pace import Report
 from datasets.registry import load_dataset
 from datasets.schema import Schema
 from datasets.settings import resolve
@@ -30,7 +31,6 @@ from datasets.writer import META, SPLITS, StoreWriter, identity
 
 __all__ = ["PreparedSet", "Split", "StoreWriter", "data_root", "open_set", "prepare"]
 
-Report = Callable[[str], None]
 OLD = ".old"  # how a folder ends that holds a set while another takes its place
 FULL = (errno.ENOSPC, errno.EDQUOT)
 

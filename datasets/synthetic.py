@@ -8,13 +8,14 @@ makes inputs all of whose lookups are hot. Labels are drawn from a planted model
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from datasets.pace import Report
 from datasets.planted import best, intercept, sigmoid
 from datasets.schema import RESERVED_ID, Schema, Table
 from datasets.settings import Setting
@@ -108,7 +109,6 @@ PLANTED: dict[tuple[str, ...], float] = {
 RANK = 2
 CALIBRATION_ROWS = 100_000  # inputs on which the terms are scaled, and the base rate is met
 
-Report = Callable[[str], None]
 Drawn = dict[str, np.ndarray]
 
 

@@ -8,7 +8,6 @@ distinct ids. The published file has some timestamps outside its nine days, whic
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -18,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from datasets.click_log import OPTIONS as COMMON_OPTIONS
-from datasets.click_log import line_counts
+from datasets.click_log import check_lines, line_counts
 from datasets.errors import UserError, unknown
-from datasets.files import named_in, size
+from datasets.files import check_room, named_in, size
 from datasets.keys import num_words
 from datasets.layout import LARGEST_ID, Field, Layout
 from datasets.pace import Pace, Report, duration
@@ -194,7 +193,7 @@ def _read(
     pace = Pace(report, NAME, "lines", sum(lines), done)
     end = start
     for item in read_converted(sources, LAYOUT, convert, options[ON_BAD_ROW], start):
-        _check_lines(sources, lines, end, item.block.source)
+        check_lines(sources, lines, LAYOUT.header, end, item.block.source)
         end = item.block.end
         run, outside, other = item.made
         spill.append(run)
@@ -205,17 +204,7 @@ def _read(
         spill.sync()
         writer.finish_part(stage="read", position=asdict(end), lines=lines, runs=spill.runs, events=spill.events)
     pace.end()
-    _check_lines(sources, lines, end, len(sources))
-
-
-def _check_lines(sources: Sequence[Path], lines: Sequence[int], end: Position, upto: int) -> None:
-    """UserError for a file, from the one that was read last up to another, that ends with other lines than counted."""
-    for source in range(end.source, upto):
-        found = end.line if source == end.source else 0
-        if found != lines[source]:
-            raise UserError(
-                f"{sources[source]}: {found:,} lines, not {lines[source]:,} as counted; did the file change?"
-            )
+    check_lines(sources, lines, LAYOUT.header, end, len(sources))
 
 
 def _build(writer: StoreWriter, spill: Spill, rules: Rules, report: Report) -> None:
@@ -238,12 +227,8 @@ def _estimate(sources: Sequence[Path], lines: int, points_per_user: int, folder:
     columns = len(TABLES) * STEPS
     final = 4 * inputs * (STEPS * len(DENSE) + columns + 1)
     work = lines * EVENT.itemsize + 4 * inputs * (columns + num_words(columns))
-    free = shutil.disk_usage(folder).free
-    if free < final + work:
-        raise UserError(
-            f"{NAME}: {lines:,} lines need about {size(final + work)} on the disk while they are prepared, but "
-            f"{size(free)} are free under {folder.parent}; free some or point SLIPBENCH_DATA elsewhere."
-        )
+    what = f"{NAME}: {lines:,} lines need about {size(final + work)} on the disk while they are prepared"
+    check_room(what, final + work, folder)
     raw = next(raw_blocks(sources, LAYOUT, Position()))
     begin = time.perf_counter()
     parse(raw, sources[raw.source], LAYOUT, SKIP)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 MOST = 8  # at work: each holds a block
 
 
-def in_threads(work: Callable[[S], T], items: Iterator[S]) -> Iterator[T]:
+def in_threads(work: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
     """The results in order; as many at work as there are processors, one more read ahead."""
     workers = min(MOST, len(os.sched_getaffinity(0)))
     pool = ThreadPoolExecutor(workers, thread_name_prefix="blocks")

@@ -182,8 +182,7 @@ class StoreWriter:
         """
         if not force and time.monotonic() - self._saved < PART_S:
             return
-        for stream in self._streams.values():
-            stream.sync()
+        self.flush()
         kept = {
             "streams": [[split, part, stream.width, stream.rows] for (split, part), stream in self._streams.items()],
             "max_id": None if self._max_id is None else self._max_id.tolist(),

@@ -12,20 +12,16 @@ more or fewer inputs it is a longer or shorter piece of the same log.
 from __future__ import annotations
 
 import math
-import shutil
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from datasets.errors import UserError
-from datasets.files import size
+from datasets.files import check_room, size
 from datasets.pace import Pace, Report
 from datasets.planted import best, sigmoid
 from datasets.schema import RESERVED_ID
@@ -34,6 +30,7 @@ from datasets.shapes.labels import Planted
 from datasets.shapes.levels import BLOCK
 from datasets.shapes.log import Inputs, Log
 from datasets.shapes.spec import Shape
+from datasets.threads import in_threads
 from datasets.writer import SPLITS, StoreWriter
 
 VERSION = 1  # of the generator: a set of another version is made again
@@ -50,9 +47,6 @@ OPTIONS = (
         help="of the large tables; scale times the published number of inputs look up a row as often as all do there",
     ),
 )
-THREADS = 2  # blocks that are generated at a time, while others are written
-
-T = TypeVar("T")
 
 
 def defaults(model: str, lr: float) -> dict[str, Any]:
@@ -63,22 +57,6 @@ def defaults(model: str, lr: float) -> dict[str, Any]:
     """
     rates = {"sgd": 0.3, "rowwise-adagrad": lr, "adagrad": lr}
     return {"model": model, "batch_size": 1024, "optimizer": "rowwise-adagrad", "lr": rates, "settings": {}}
-
-
-def ahead(make: Callable[[int], T], numbers: Sequence[int]) -> Iterator[T]:
-    """What `make` gives for each number, in order, made by threads a few numbers ahead."""
-    with ThreadPoolExecutor(THREADS) as pool:
-        waiting: deque[Future[T]] = deque()
-        try:
-            for number in numbers:
-                waiting.append(pool.submit(make, number))
-                if len(waiting) > 2 * THREADS:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
 
 
 @dataclass(frozen=True)
@@ -122,9 +100,9 @@ def write(
         _check_room(shape, log, ends[-1], writer.folder, report)
     done, unseen = writer.state.get("blocks", 0), writer.state.get("unseen", 0)
     seen = Seen(log, ends[0], done, report)
-    truth = [made.part(slice(*ends[1:])).truth for made in ahead(make, range(ends[1] // BLOCK, done))]
+    truth = [made.part(slice(*ends[1:])).truth for made in in_threads(make, range(ends[1] // BLOCK, done))]
     pace = Pace(report, f"synthetic-{shape.name}", "inputs", ends[-1], min(done * BLOCK, ends[-1]))
-    for made in ahead(make, range(done, -(-ends[-1] // BLOCK))):
+    for made in in_threads(make, range(done, -(-ends[-1] // BLOCK))):
         for split, (start, end) in zip(SPLITS, pairwise([0, *ends]), strict=True):
             part = made.part(slice(start, end))
             if not len(part.labels):
@@ -146,12 +124,7 @@ def write(
 def _check_room(shape: Shape, log: Log, inputs: int, folder: Path, report: Report) -> None:
     """Says what the files will take. UserError where the disk cannot hold them."""
     needed = 4 * (log.schema.num_dense + log.schema.num_lookups + 1) * inputs
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise UserError(
-            f"synthetic-{shape.name}: {inputs:,} inputs need {size(needed)} on the disk, but {size(free)} are free "
-            f"under {folder.parent}; free some or point SLIPBENCH_DATA elsewhere."
-        )
+    check_room(f"synthetic-{shape.name}: {inputs:,} inputs need {size(needed)} on the disk", needed, folder)
     report(f"synthetic-{shape.name}: {inputs:,} inputs; {size(needed)} on the disk")
 
 
@@ -163,7 +136,7 @@ class Seen:
         self._rows = np.zeros(log.schema.num_rows, dtype=bool)
         blocks = range(min(done, -(-train // BLOCK)))
         pace = Pace(report, f"synthetic-{log.shape.name}: ids of what is done", "inputs", len(blocks) * BLOCK)
-        for block, ids in zip(blocks, ahead(log.ids, blocks), strict=True):
+        for block, ids in zip(blocks, in_threads(log.ids, blocks), strict=True):
             self.add(ids[: train - block * BLOCK])
             pace.add(len(ids))
 

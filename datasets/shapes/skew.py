@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from datasets.pace import Pace, Report
-from datasets.shapes.generated import ahead
 from datasets.shapes.levels import BLOCK
 from datasets.shapes.log import Log
 from datasets.shapes.spec import FLOAT_BYTES, MB, Shape
+from datasets.threads import in_threads
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ def hot_sets(log: Log, inputs: int, report: Report = lambda line: None) -> list[
     large = [at for at, column in enumerate(log.columns) if column.name not in shape.always_hot]
     counts = {at: np.zeros(log.schema.tables[at].rows, dtype=np.int32) for at in large}
     pace = Pace(report, f"synthetic-{shape.name}: counted", "inputs", 2 * inputs)
-    for block, ids in zip(blocks, ahead(log.ids, blocks), strict=True):
+    for block, ids in zip(blocks, in_threads(log.ids, blocks), strict=True):
         for at in large:
             np.add.at(counts[at], ids[: inputs - block * BLOCK, at], 1)
         pace.add(BLOCK)
     hot_inputs = np.zeros(len(shape.least_counts), dtype=np.int64)
-    for block, ids in zip(blocks, ahead(log.ids, blocks), strict=True):
+    for block, ids in zip(blocks, in_threads(log.ids, blocks), strict=True):
         kept = ids[: inputs - block * BLOCK]
         coldest = np.min([counts[at][kept[:, at]] for at in large], axis=0)
         hot_inputs += [int((coldest >= least).sum()) for least in shape.least_counts]

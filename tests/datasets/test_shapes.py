@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from datasets import store, writer
+from datasets import files, store, writer
 from datasets.errors import UserError
 from datasets.schema import RESERVED_ID
 from datasets.shapes import avazu, generated, kaggle, terabyte
@@ -209,7 +209,7 @@ def test_killed_preparation_goes_on(
 
 
 def test_a_disk_that_cannot_hold_it_is_found_before_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generated.shutil, "disk_usage", lambda path: SimpleNamespace(free=90 * 10**9))
+    monkeypatch.setattr(files.shutil, "disk_usage", lambda path: SimpleNamespace(free=90 * 10**9))
     with pytest.raises(
         UserError, match=r"synthetic-avazu: 1,000,040,000 inputs need 92\.0 GB on the disk, but 90\.0 GB"
     ):

@@ -1,18 +1,14 @@
 """The hot loops: gather rows, update each row of a batch once, count and classify lookups.
 
-On the CPU the update is one fused pass over the batch's gradients: lookups are sorted by row, the sorted list is cut
-into one part a thread at row boundaries, and each thread sums a row's gradients and applies the optimizer to that row.
-No two threads touch the same row, the sums run in the order of the batch, and no gradient of the table's size is made.
-numba compiles the loops without the interpreter's lock; threads come from a pool of our own, since a system may update
-and gather at the same time, which numba's own thread pool does not allow. `plain_update` is the same in torch's
-operators: the reference that the loops are tested against, and what runs on a GPU.
+On the CPU the update is one fused pass over the batch's gradients: each thread has the rows that a hash gives it, sums
+their gradients, finding a row's sum by a hash table, and applies the optimizer to each. No two threads touch the same
+row, the sums run in the order of the batch whatever the number of threads, nothing is sorted, and no gradient of the
+table's size is made.
+numba compiles the loops without the interpreter's lock. `plain_update` is the same in torch's operators: the reference
+that the loops are tested against, and what runs on a GPU.
 """
 
 from __future__ import annotations
-
-import os
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 
 import numpy as np
 import torch
@@ -20,6 +16,7 @@ from numba import njit
 
 from baselines.devices import HOST
 from baselines.optimizer import EPS
+from baselines.threads import shares, submit
 
 FREE, RESERVED, STALE = 0, 1, 2  # what `frozen` says of a row
 SHARED = -1  # what `find_shared` says of a row that several inputs look up
@@ -48,14 +45,12 @@ def update(
         return plain_update(weights, state, frozen, rows, grads, lr)
     if len(rows) == 0:
         return 0, 0
-    ordered, order = torch.sort(rows, stable=True)
-    parts = max(1, min(torch.get_num_threads(), len(rows) // MIN_PART))
-    cuts = np.linspace(0, len(rows), parts + 1).astype(np.int64)
-    arrays = (weights, state, frozen, ordered, order, grads.contiguous())
+    arrays = (weights, state, frozen, rows.contiguous(), grads.contiguous())
     shared = [array.numpy() for array in arrays]
     scale = weights.numpy().dtype.type
-    calls = [(*shared, scale(lr), scale(EPS), cuts[part], cuts[part + 1]) for part in range(parts)]
-    others = [_pool(parts - 1).submit(_update, *call) for call in calls[1:]] if parts > 1 else []
+    parts = len(shares(len(rows), MIN_PART))
+    calls = [(*shared, scale(lr), scale(EPS), part, parts) for part in range(parts)]
+    others = [submit(_update, *call) for call in calls[1:]]
     done = [_update(*calls[0]), *(other.result() for other in others)]
     return sum(int(d[0]) for d in done), sum(int(d[1]) for d in done)
 
@@ -119,36 +114,52 @@ def find_shared(seen_by: np.ndarray, first: int, row_ids: np.ndarray) -> None:
     _find_shared(seen_by, first, row_ids)
 
 
-@cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="row-update")
-
-
-os.register_at_fork(after_in_child=_pool.cache_clear)  # a child of fork has none of its parent's threads
+@njit(nogil=True, cache=True)
+def _mixed(row):  # type: ignore[no-untyped-def]
+    """A row id with its bits spread out, as unsigned 64 bits (Fibonacci hashing, Knuth, TAOCP 3, 6.4)."""
+    product = np.uint64(row) * np.uint64(0x9E3779B97F4A7C15)
+    return product ^ (product >> np.uint64(32))
 
 
 @njit(nogil=True, cache=True)
-def _row_start(ordered, position):  # type: ignore[no-untyped-def]
-    """The first position, at or after the given one, where a row begins."""
-    while 0 < position < len(ordered) and ordered[position] == ordered[position - 1]:
-        position += 1
-    return position
+def _part_of(mixed, parts):  # type: ignore[no-untyped-def]
+    """Which of the parts a row belongs to, by the upper half of its mixed bits."""
+    return np.int64(((mixed >> np.uint64(32)) * np.uint64(parts)) >> np.uint64(32))
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def _update(weights, state, frozen, ordered, order, grads, lr, eps, first, last):  # type: ignore[no-untyped-def]
+def _update(weights, state, frozen, rows, grads, lr, eps, part, parts):  # type: ignore[no-untyped-def]
     width = weights.shape[1]
-    total = np.empty(width, weights.dtype)
-    position, last = _row_start(ordered, first), _row_start(ordered, last)
-    written, skipped = 0, 0
-    while position < last:
-        row = ordered[position]
-        total[:] = 0
-        while position < last and ordered[position] == row:
-            grad = grads[order[position]]
+    num_own = 0
+    for k in range(len(rows)):
+        num_own += _part_of(_mixed(rows[k]), parts) == part
+    size = 2
+    while size < 2 * num_own:
+        size *= 2
+    places = np.full(size, -1, np.int32)  # a hash table with open addressing: place in `own`, or -1
+    own = np.empty(num_own, np.int64)
+    sums = np.empty((num_own, width), weights.dtype)
+    count = 0
+    for k in range(len(rows)):
+        mixed = _mixed(rows[k])
+        if _part_of(mixed, parts) != part:
+            continue
+        slot = np.int64(mixed & np.uint64(size - 1))
+        while places[slot] >= 0 and own[places[slot]] != rows[k]:
+            slot = (slot + 1) & (size - 1)
+        place = places[slot]
+        if place < 0:
+            places[slot] = count
+            own[count] = rows[k]
             for d in range(width):
-                total[d] += grad[d]
-            position += 1
+                sums[count, d] = grads[k, d]
+            count += 1
+        else:
+            for d in range(width):
+                sums[place, d] += grads[k, d]
+    written, skipped = 0, 0
+    for place in range(count):
+        row, total = own[place], sums[place]
         if frozen[row]:
             skipped += frozen[row] == STALE
             continue

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import nn
 
+from baselines.layers import Mlp, PairProducts
 from baselines.model import Model
 from datasets.schema import Schema
 
@@ -59,23 +59,21 @@ class Tower(nn.Module):
     """Bottom MLP, dot interaction, top MLP: from F dense features and V vectors to `model.top[-1]` numbers.
 
     Where there are no dense features, one learned vector stands in for the bottom MLP's output, so that every table
-    keeps an effect of its own beside its products with the others. `last` is what follows the top MLP's last layer.
+    keeps an effect of its own beside its products with the others. `relu` is about the top MLP's last layer.
     """
 
     def __init__(
-        self, model: Model, num_dense: int, num_vectors: int, random: torch.Generator, *last: nn.Module
+        self, model: Model, num_dense: int, num_vectors: int, random: torch.Generator, relu: bool = False
     ) -> None:
         super().__init__()
         self.bottom: nn.Module
         if num_dense:
-            self.bottom = mlp((num_dense, *model.bottom), random, nn.ReLU())
+            self.bottom = mlp((num_dense, *model.bottom), random, relu=True)
         else:
             self.bottom = Constant(torch.randn(model.dim, generator=random) * math.sqrt(1 / model.dim))
         num_vectors += 1  # the bottom MLP's
-        pairs = torch.tril_indices(num_vectors, num_vectors, offset=-1)
-        self._pairs: torch.Tensor
-        self.register_buffer("_pairs", pairs[0] * num_vectors + pairs[1], persistent=False)
-        self.top = mlp((model.dim + pairs.shape[1], *model.top), random, *last)
+        pairs = num_vectors * (num_vectors - 1) // 2
+        self.top = mlp((model.dim + pairs, *model.top), random, relu=relu)
         # Backward costs a layer twice its forward, less the gradient of the network's own input.
         self.forward_flops = linear_flops(self) + 2 * num_vectors * num_vectors * model.dim
         self.training_flops = 3 * self.forward_flops - 2 * num_dense * next(iter(model.bottom), 0)
@@ -83,31 +81,8 @@ class Tower(nn.Module):
     def forward(self, dense: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
         """[B, W] of dense features [B, F] and vectors [B, V, D]."""
         bottom = self.bottom(dense)  # [B, D]
-        stacked = torch.cat([bottom.unsqueeze(1), vectors.to(bottom.dtype)], dim=1)  # [B, V + 1, D]
-        products = PairProducts.apply(stacked, self._pairs)  # [B, (V + 1) · V / 2]
-        return self.top(torch.cat([bottom, products], dim=1))
-
-
-class PairProducts(torch.autograd.Function):
-    """The dot product of every pair of an input's vectors, once each.
-
-    The operator's own backward pass would scatter the gradient into a zero matrix and multiply it twice; here it is one
-    copy into the lower triangle and one product with the symmetric matrix, about twice as quick.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, vectors: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-        """[B, P] of vectors [B, V, D] and the places [P] of the pairs in a flat V × V matrix."""
-        ctx.save_for_backward(vectors, pairs)
-        return torch.bmm(vectors, vectors.transpose(1, 2)).flatten(1).index_select(1, pairs)
-
-    @staticmethod
-    def backward(ctx: Any, grads: torch.Tensor) -> tuple[torch.Tensor, None]:
-        """The gradient [B, V, D] of the vectors."""
-        vectors, pairs = ctx.saved_tensors
-        size = vectors.shape[1]
-        matrix = grads.new_zeros(len(grads), size * size).index_copy_(1, pairs, grads).view(-1, size, size)
-        return torch.bmm(matrix + matrix.transpose(1, 2), vectors.to(grads.dtype)).to(vectors.dtype), None
+        stacked = torch.cat([bottom.to(vectors.dtype).unsqueeze(1), vectors], dim=1)  # [B, V + 1, D]
+        return self.top(PairProducts.apply(stacked))  # of [B, D + (V + 1) · V / 2]
 
 
 class Constant(nn.Module):
@@ -121,16 +96,14 @@ class Constant(nn.Module):
         return self.vector.expand(len(dense), -1)
 
 
-def mlp(widths: Sequence[int], random: torch.Generator, *last: nn.Module) -> nn.Sequential:
-    """Linear layers with ReLUs in between and `last` at the end, with the published initial weights."""
-    layers: list[nn.Module] = []
-    for fan_in, fan_out in pairwise(widths):
-        layer = nn.Linear(fan_in, fan_out)
+def mlp(widths: Sequence[int], random: torch.Generator, relu: bool = False) -> Mlp:
+    """Linear layers with ReLUs in between, and with `relu` behind the last, with the published initial weights."""
+    layers = [nn.Linear(fan_in, fan_out) for fan_in, fan_out in pairwise(widths)]
+    for layer in layers:
         with torch.no_grad():
-            layer.weight.normal_(0, math.sqrt(2 / (fan_in + fan_out)), generator=random)
-            layer.bias.normal_(0, math.sqrt(1 / fan_out), generator=random)
-        layers += [layer, nn.ReLU()]
-    return nn.Sequential(*layers[:-1], *last)
+            layer.weight.normal_(0, math.sqrt(2 / (layer.in_features + layer.out_features)), generator=random)
+            layer.bias.normal_(0, math.sqrt(1 / layer.out_features), generator=random)
+    return Mlp(*layers, relu=relu)
 
 
 def linear_flops(module: nn.Module) -> int:

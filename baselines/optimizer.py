@@ -18,8 +18,8 @@ OPTIMIZERS = ("sgd", "rowwise-adagrad", "adagrad")
 def dense_optimizer(name: str, parameters: Iterable[torch.nn.Parameter], lr: float) -> torch.optim.Optimizer:
     """The optimizer of the dense weights."""
     if name == "sgd":
-        return torch.optim.SGD(parameters, lr=lr)
-    return torch.optim.Adagrad(parameters, lr=lr, eps=EPS)
+        return torch.optim.SGD(parameters, lr=lr, fused=True)
+    return torch.optim.Adagrad(parameters, lr=lr, eps=EPS, fused=True)
 
 
 def row_state(name: str, weights: torch.Tensor) -> torch.Tensor:

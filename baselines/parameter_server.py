@@ -26,6 +26,7 @@ import torch
 from torch.distributed import FileStore, ProcessGroupGloo
 from torch.nn.utils import parameters_to_vector
 
+from baselines import process
 from baselines.dense import make_network
 from baselines.model import Model
 from baselines.optimizer import dense_step
@@ -124,7 +125,7 @@ def serve(sharding: Sharding, server: int, meeting: str, ready: Connection) -> N
     """A server process from its start to its end, which comes with that of its worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, name="watch", daemon=True).start()
-    torch.set_num_threads(sharding.threads)
+    process.set_up(sharding.threads)
     shard = Shard(sharding, server)
     ready.send("made")
     group = meet(meeting, server + 1, sharding.num_servers + 1, IDLE_S)

@@ -32,9 +32,9 @@ class Tbsm(Network):
     def __init__(self, model: Model, schema: Schema, random: torch.Generator) -> None:
         super().__init__()
         self._steps, history, width = schema.steps, schema.steps - 1, model.top[-1]
-        self.tower = Tower(model, len(schema.dense), len(schema.tables), random, nn.ReLU())
+        self.tower = Tower(model, len(schema.dense), len(schema.tables), random, relu=True)
         self.projection = nn.Parameter(torch.randn(width, width, generator=random) * math.sqrt(1 / width))
-        self.attention = mlp((history, *model.attention, history), random, nn.Sigmoid())
+        self.attention = nn.Sequential(mlp((history, *model.attention, history), random), nn.Sigmoid())
         self.final = mlp((2 * width, *model.final), random)
         products = 2 * (2 * width * width + 2 * history * width)  # A and its transpose; scores and context
         rest = linear_flops(self.attention) + linear_flops(self.final) + products

@@ -88,17 +88,17 @@ def sentence(row: dict[str, Any]) -> str:
 def _run(
     config: RunConfig, data: PreparedSet, results: Results, run_id: str, progress: Progress, profile: bool
 ) -> dict[str, Any]:
-    import torch
-
+    from baselines import process
     from bench.outcome import Outcome
     from bench.trace import trace_json
 
     started_at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    torch.set_num_threads(config.threads)
+    process.set_up(config.threads)
     results.write_text(run_id, "config.toml", config.to_toml())
     results.write_text(run_id, "env.json", json.dumps(env.describe(), indent=2) + "\n")
     job = _job(config, data, profile)
     outcome = Outcome(job.clock)
+    process.give_back_memory()
     _reset_peak_rss()
     status, reason, trace = _train(config, data, job, outcome, FileRecorder(results, run_id, progress))
     if trace:

@@ -14,7 +14,8 @@ from datasets.store import Split
 
 BLOCK = 1 << 20  # inputs that are shuffled together where a set is too large to shuffle whole
 WHOLE = 1 << 26  # inputs up to which a set is shuffled whole
-READ_AHEAD = 3  # mini-batches
+READ_AHEAD = 3  # chunks: mini-batches, or where these are small, so many as hold
+CHUNK = 4096  # inputs
 
 
 @dataclass
@@ -72,11 +73,13 @@ def batches(split: Split, inputs: np.ndarray, batch_size: int, weights: np.ndarr
 
     def read_ahead() -> None:
         try:
-            for first in range(0, len(inputs), batch_size):
+            size = max(1, CHUNK // batch_size) * batch_size
+            for first in range(0, len(inputs), size):
+                part = slice(first, first + size)
+                chunk = read(split, inputs[part], None if weights is None else weights[part])
+                put(chunk)
                 if stopped.is_set():
                     return
-                part = slice(first, first + batch_size)
-                put(read(split, inputs[part], None if weights is None else weights[part]))
             put(None)
         except BaseException as error:  # handed to the reader, who raises it
             put(error)
@@ -87,7 +90,8 @@ def batches(split: Split, inputs: np.ndarray, batch_size: int, weights: np.ndarr
         while (item := ready.get()) is not None:
             if isinstance(item, BaseException):
                 raise item
-            yield item
+            for first in range(0, len(item), batch_size):
+                yield item.select(slice(first, first + batch_size))
     finally:
         stopped.set()
         thread.join()

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from baselines import hotset
+from baselines import hotset, process
 from bench import env
 from bench.config import code_version
 from bench.progress import Progress
@@ -224,7 +224,7 @@ def line(target: Target, estimate: Estimate | None) -> Line:
 def bench(out: Path, quick: bool, progress: Progress) -> tuple[list[Line], int]:
     """Measure everything; the lines and the exit status: 1 if a target is missed."""
     sizes, threads = (QUICK if quick else WHOLE), len(os.sched_getaffinity(0))
-    torch.set_num_threads(threads)
+    process.set_up(threads)
     out.mkdir(parents=True, exist_ok=True)
     data = Data(out / "data", sizes.long_rows, progress.say)
     samples: list[Sample] = []

@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compare bench bench-quick test lint clean
+.PHONY: help setup compare reproduce reproduce-quick report bench bench-quick test lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -31,6 +31,15 @@ $(STAMP): pyproject.toml packaging/fbgemm-gpu/pyproject.toml
 
 compare: $(STAMP) ## run all systems on the embedded data set, print the table, write CSVs and figures
 	@$(BIN)/slipbench compare $(ARGS)
+
+reproduce: $(STAMP) ## all of the papers' comparison from nothing (hours); goes on where it stopped
+	@$(BIN)/slipbench reproduce $(ARGS)
+
+reproduce-quick: $(STAMP) ## the same in small, within a quarter of an hour
+	@$(BIN)/slipbench reproduce --quick --out results/reproduce-quick $(ARGS)
+
+report: $(STAMP) ## write results/local/report.html, a page on the last comparison
+	@$(BIN)/slipbench report $(ARGS)
 
 bench: $(STAMP) ## measure speed against a plain TorchRec loop and the machine's own rate
 	@$(BIN)/slipbench bench $(ARGS)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from baselines.work import DEVICE, HOST, KINDS, LINK, NET, STEP, WorkRecorder
+
 MAIN = "main"
 OFF = "off the clock"  # the lane of a trace that shows evaluation and what else does not count
 COUNTERS = (
@@ -32,6 +34,14 @@ _COLUMN = {  # column of phases.csv that a counter is part of
     "net_bytes": "bytes",
     "dense_flops": "flops",
 }
+_RESOURCE = {  # of what happens in one place only
+    "link_to_device_bytes": LINK,
+    "link_to_host_bytes": LINK,
+    "link_copies": LINK,
+    "net_bytes": NET,
+    "net_trips": NET,
+}
+_WORK_ONLY = frozenset(KINDS)
 
 
 @dataclass
@@ -71,6 +81,8 @@ class Clock:
         self.totals: Counter[str] = Counter()
         self.prepare_s = 0.0  # of one-off preparation, off the clock
         self.spans: list[Span] | None = [] if traced else None
+        self.work = WorkRecorder()
+        self.dense_on = DEVICE  # or HOST, where a system computes there whatever the device
         self._running = False
         self._stack: list[str] = []  # the open phases of the main lane, innermost last
         self._since = 0.0  # when the innermost open phase of the main lane last began to count
@@ -139,17 +151,41 @@ class Clock:
             with self._lock:
                 self.phases[(MAIN, name)].calls += 1
 
-    def count(self, **amounts: int) -> None:
-        """Add to the named `COUNTERS`, in total and for the phase that the calling thread is in."""
+    def count(self, on: str = HOST, /, **amounts: int) -> None:
+        """Add to the named `COUNTERS`: in total, for the phase that the calling thread is in, and to the step's work.
+
+        `on` is the resource that does it, where the name does not say so already; `KINDS` are part of the work only.
+        """
         if not self._running:
             return
-        key = getattr(self._side, "phase", None) or (MAIN, self._stack[-1])
+        side = getattr(self._side, "phase", None)
+        key = side or (MAIN, self._stack[-1])
         with self._lock:
             phase = self.phases.setdefault(key, Phase())
             for name, amount in amounts.items():
-                self.totals[name] += amount
                 if name in _COLUMN:
                     phase.amounts[_COLUMN[name]] += amount
+                if name not in _WORK_ONLY:
+                    self.totals[name] += amount
+                if amount:
+                    self.work.add((_RESOURCE.get(name, on), name, key[1]), amount, side is not None)
+
+    def fork(self) -> None:
+        """What the main lane does from here to `join` runs beside the side lane."""
+        if self._running:
+            self.work.fork()
+
+    def join(self) -> None:
+        """The main lane has waited for the side lane."""
+        if self._running:
+            self.work.join()
+
+    def end_step(self, name: str, steps: int = 1) -> None:
+        """A step of this name is done: what was counted since the last one is its work."""
+        if self._running:
+            if steps:
+                self.work.add((STEP, name, "step"), steps)
+            self.work.close(name)
 
     def _settle(self) -> None:
         """Give the innermost open phase of the main lane the time since it last began to count."""

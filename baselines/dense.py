@@ -39,6 +39,7 @@ class Dense:
         self.device = job.device
         self.dtype = job.dtype
         self.network = make_network(job.model, job.schema, job.seed).to(job.device, job.dtype)
+        self.num_weights = sum(parameter.numel() for parameter in self.network.parameters())
         self.optimizer = dense_optimizer(job.optimizer, self.network.parameters(), job.lr)
         self._autocast = job.precision == "bf16"
         self._batch_size = job.batch_size
@@ -46,7 +47,7 @@ class Dense:
 
     def logits(self, dense: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
         """[B] logits of dense features [B, S · F] and pooled vectors [B, V, D], all on the device."""
-        self._clock.count(dense_flops=self.network.forward_flops * len(vectors))
+        self._clock.count(self._clock.dense_on, dense_flops=self.network.forward_flops * len(vectors), passes=1)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._autocast):
             return self.network(dense.to(self.dtype), vectors).to(self.dtype)
 
@@ -74,7 +75,8 @@ class Dense:
                 grads = (logits.sigmoid() - labels) * factor  # of the loss; autograd takes a dozen operators for it
         with self._clock.phase("dense_backward"):
             logits.backward(grads)
-        self._clock.count(dense_flops=(self.network.training_flops - self.network.forward_flops) * len(batch))
+        backward_flops = self.network.training_flops - self.network.forward_flops
+        self._clock.count(self._clock.dense_on, dense_flops=backward_flops * len(batch))
         assert vectors.grad is not None
         return loss, vectors.grad
 
@@ -83,6 +85,7 @@ class Dense:
         with self._clock.phase("dense_update"):
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
+        self._clock.count(self._clock.dense_on, dense_weights=self.num_weights)
 
     def save(self) -> Any:
         """A copy of the weights and of the optimizer's state, for `restore`."""

@@ -18,6 +18,7 @@ from baselines.hot_placement import HotPlacement
 from baselines.job import Job
 from baselines.placement import log_loss, scores
 from baselines.system import Order, Run, System
+from baselines.work import DEVICE, HOST
 from datasets.settings import Setting
 
 SUMMARY = "FAE: hot rows copied to the device, all-hot and cold mini-batches, shuffle scheduler"
@@ -59,14 +60,14 @@ class FaePlacement(HotPlacement):
         """Swap from cold mini-batches to hot ones: the host's hot rows go up."""
         with self.clock.phase("synchronize"):
             self.hot = self.host.part(self.hot_rows, self.link.to_device)
-            self.count_copy(len(self.hot_rows))
+            self.count_copy(len(self.hot_rows), HOST, DEVICE)
         self.hot_is_current = True
 
     def to_cold(self) -> None:
         """Swap from hot mini-batches to cold ones: the device's hot rows come down."""
         with self.clock.phase("synchronize"):
             self.host.put(self.hot_rows, self.hot, self.link.to_host)
-            self.count_copy(len(self.hot_rows))
+            self.count_copy(len(self.hot_rows), DEVICE, HOST)
         self.hot_is_current = False
 
 

@@ -93,7 +93,7 @@ def make_profile(job: Job) -> Profile:
     rows, rule = search_threshold(schema, counts, len(train), size / len(train), budget, random)
     marks = np.zeros(schema.num_rows, bool)
     marks[rows] = True
-    inputs = hotset.hot_inputs(train, np.arange(len(train)), marks, job.threads)
+    inputs = hotset.hot_inputs(train, np.arange(len(train)), marks)
     return Profile(rows, inputs, rule, job.clock.now() - start)
 
 

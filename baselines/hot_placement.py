@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from baselines import kernels
 from baselines.hotset import hot_inputs
 from baselines.job import Job
 from baselines.placement import Placement
 from baselines.table import EmbeddingTable
+from baselines.work import DEVICE, HOST
 
 
 class HotPlacement(Placement):
@@ -31,28 +33,30 @@ class HotPlacement(Placement):
         self.slots = torch.full((len(self.host),), -1, dtype=torch.int64)  # row id → place in the hot table, or -1
         self.slots[self.hot_rows] = torch.arange(len(rows))
         self.hot: EmbeddingTable = self.host.part(self.hot_rows, self.link.to_device)
-        self.count_copy(len(rows))
+        self.count_copy(len(rows), HOST, DEVICE)
         self.hot_rows_share = len(rows) / len(self.host)
 
     def is_hot(self, inputs: np.ndarray) -> np.ndarray:
         """[n] bool: which training inputs look up hot rows only."""
+        self.clock.count(lookups_scanned=len(inputs) * self.job.schema.num_lookups)
         marks = self.slots.numpy() >= 0
-        return hot_inputs(self.job.train, inputs, marks, self.job.threads)
+        return hot_inputs(self.job.train, inputs, marks)
 
     def lookup(self, ids: torch.Tensor) -> torch.Tensor:
         """As the base class, each row from the tier where it is current."""
         if not self.hot_is_current:
             return super().lookup(ids)
-        self.clock.count(rows_read=ids.numel())
-        slots = self.slots[ids].flatten()
-        hot = slots >= 0
-        if hot.all():
-            self._places = self.link.to_device(slots)
-            vectors = self.hot.gather(self._places)
+        places = self.slots[ids].flatten()
+        cold = places < 0
+        self.clock.count(HOST, lookups_placed=ids.numel(), rows_read=(num_cold := int(cold.sum())))
+        self.clock.count(DEVICE, rows_read=ids.numel() - num_cold)
+        if cold.any():
+            places[cold] = -1 - torch.arange(int(cold.sum()))
+            cold_vectors = self.link.to_device(self.host.gather(ids.flatten()[cold]))
+            vectors = kernels.gather_both(self.hot.weights, cold_vectors, self.link.to_device(places))
         else:
-            hot_vectors = self.hot.gather(self.link.to_device(slots[hot]))
-            cold_vectors = self.link.to_device(self.host.gather(ids.flatten()[~hot]))
-            vectors = combine(self.link.to_device(hot), hot_vectors, cold_vectors)
+            self._places = self.link.to_device(places)
+            vectors = self.hot.gather(self._places)
         return self.pooling.forward(vectors.view(*ids.shape, -1))
 
     def update(self, ids: torch.Tensor, grads: torch.Tensor) -> None:
@@ -60,7 +64,7 @@ class HotPlacement(Placement):
         if not self.hot_is_current:
             return super().update(ids, grads)
         grads = self.pooling.backward(grads)
-        self.count_update(self.hot.update(self._places, grads.flatten(0, 1)))
+        self.count_update(self.hot.update(self._places, grads.flatten(0, 1)), ids.numel(), DEVICE)
 
     def rows(self) -> torch.Tensor:
         rows = self.host.weights.clone()
@@ -80,10 +84,3 @@ class HotPlacement(Placement):
         super().restore(others)
         self.hot.weights.copy_(weights)
         self.hot.state.copy_(state)
-
-
-def combine(hot: torch.Tensor, hot_vectors: torch.Tensor, cold_vectors: torch.Tensor) -> torch.Tensor:
-    """[n, D]: vectors of both tiers in the order of the lookups; `hot` [n] bool marks those of the first."""
-    vectors = hot_vectors.new_empty(len(hot), hot_vectors.shape[1])
-    vectors[hot], vectors[~hot] = hot_vectors, cold_vectors
-    return vectors

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from baselines import hotset
+from baselines import hotset, kernels, work
 from baselines.devices import HOST
-from baselines.hot_placement import HotPlacement, combine
+from baselines.hot_placement import HotPlacement
 from baselines.job import Job
 from baselines.system import Order, Run, System
 from baselines.table import EmbeddingTable
@@ -53,8 +53,8 @@ class Staged:
     """The cold rows of a µ-batch, brought to the device."""
 
     rows: torch.Tensor  # [U] int64, unique row ids
-    places: torch.Tensor  # [n] int64, place in `table` of each cold lookup, on the device
     table: EmbeddingTable
+    places: torch.Tensor  # [n] int64, on the device: of each lookup, in the hot table; or -1 - its place in this one
 
 
 class HotlinePlacement(HotPlacement):
@@ -75,55 +75,61 @@ class HotlinePlacement(HotPlacement):
         if not self.hot_is_current:
             return super().train(batch)
         with self.clock.phase("split"):
-            slots = self.slots[batch.ids]  # [B, C]
-            hot = slots >= 0
-            popular = hot.all(dim=1)
-            first, second = batch.select(popular), batch.select(~popular)
-            first_slots, second_slots, second_hot = slots[popular], slots[~popular], hot[~popular].flatten()
-        staging = self._gatherer.submit(self._stage, second.ids.flatten()[~second_hot])
-        done = [self._popular(first, first_slots)] if len(first) else []
+            batch, places, num_popular = self._split(batch)
+            self.clock.count(lookups_split=places.numel())
+            first, second = batch.select(slice(num_popular)), batch.select(slice(num_popular, None))
+        self.clock.fork()
+        staging = self._gatherer.submit(self._stage, second.ids.flatten(), places[num_popular:].flatten())
+        done = [self._popular(first, places[:num_popular])] if len(first) else []
         staged = self._wait(staging)
         if len(second):
-            done.append(self._non_popular(second, second_slots.flatten(), second_hot, staged))
-        losses, places, grads = zip(*done, strict=True)
+            done.append(self._non_popular(second, staged))
+        losses, device_places, grads = zip(*done, strict=True)
         with self.clock.phase("hot_update"):
-            self.count_update(self.hot.update(torch.cat(places), torch.cat(grads)))
+            updated = self.hot.update(torch.cat(device_places), torch.cat(grads))
+            self.count_update(updated, sum(map(len, device_places)), work.DEVICE)
         self.dense.step()
         return torch.stack(losses).sum()
 
-    def _popular(self, batch: Batch, slots: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _split(self, batch: Batch) -> tuple[Batch, torch.Tensor, int]:
+        """The batch with its popular inputs first, the lookups' places [B, C] in the hot table, or -1, and how many."""
+        places = self.slots[batch.ids]
+        popular = (places >= 0).all(dim=1)
+        inputs = torch.argsort(popular, descending=True, stable=True)
+        return batch.select(inputs), places[inputs], int(popular.sum())
+
+    def _popular(self, batch: Batch, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Forward and backward of the popular µ-batch: loss, hot places [n], gradients [n, D]."""
         with self.clock.phase("hot_forward"):
-            self.clock.count(rows_read=slots.numel())
-            places = self.link.to_device(slots.flatten())
-            vectors = self.pooling.forward(self.hot.gather(places).view(*slots.shape, -1))
+            self.clock.count(work.DEVICE, rows_read=places.numel())
+            places = self.link.to_device(places.flatten())
+            vectors = self.pooling.forward(self.hot.gather(places).view(*batch.ids.shape, -1))
         loss, grads = self.dense.backward(self.to_device(batch), vectors)
         return loss, places, self.pooling.backward(grads).flatten(0, 1)
 
-    def _non_popular(
-        self, batch: Batch, slots: torch.Tensor, hot: torch.Tensor, staged: Staged
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _non_popular(self, batch: Batch, staged: Staged) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The same of the other µ-batch, and the update of its cold rows; the update of the hot ones waits."""
         with self.clock.phase("mixed_forward"):
-            self.clock.count(rows_read=slots.numel())
-            places, marks = self.link.to_device(slots[hot]), self.link.to_device(hot)
-            vectors = combine(marks, self.hot.gather(places), staged.table.gather(staged.places))
+            self.clock.count(work.DEVICE, rows_read=staged.places.numel())
+            vectors = kernels.gather_both(self.hot.weights, staged.table.weights, staged.places)
             pooled = self.pooling.forward(vectors.view(*batch.ids.shape, -1))
         loss, grads = self.dense.backward(self.to_device(batch), pooled)
         grads = self.pooling.backward(grads).flatten(0, 1)
-        self._write_back(staged, grads[~marks])
-        return loss, places, grads[marks]
+        self._write_back(staged, grads)
+        return loss, staged.places, grads
 
-    def _stage(self, rows: torch.Tensor) -> Staged:
+    def _stage(self, rows: torch.Tensor, places: torch.Tensor) -> Staged:
         """Bring the cold rows, each once, with their optimizer's state to the device, beside the popular µ-batch."""
         with self.clock.phase("stage", LANE), torch.cuda.stream(self._stream):
-            unique, places = torch.unique(rows, return_inverse=True)
-            self.count_copy(len(unique))
-            return Staged(unique, self.link.to_device(places), self.host.part(unique, self.link.to_device))
+            unique = kernels.place(rows, places)
+            self.clock.count(lookups_unique=len(places), tables=self.pooling.num_vectors)
+            self.count_copy(len(unique), work.HOST, work.DEVICE)
+            return Staged(unique, self.host.part(unique, self.link.to_device), self.link.to_device(places))
 
     def _wait(self, staging: Any) -> Staged:
         with self.clock.phase("wait_for_stage"):
             staged: Staged = staging.result()
+            self.clock.join()
             if self._stream is not None:
                 torch.cuda.current_stream().wait_stream(self._stream)
             return staged
@@ -131,10 +137,10 @@ class HotlinePlacement(HotPlacement):
     def _write_back(self, staged: Staged, grads: torch.Tensor) -> None:
         """Update the staged rows on the device and write them, with their state, back to the host."""
         with self.clock.phase("cold_update"):
-            self.count_update(staged.table.update(staged.places, grads))
+            self.count_update(staged.table.update(-1 - staged.places, grads), len(staged.places), work.DEVICE)
         with self.clock.phase("write_back"):
             self.host.put(staged.rows, staged.table, self.link.to_host)
-            self.count_copy(len(staged.rows))
+            self.count_copy(len(staged.rows), work.DEVICE, work.HOST)
 
     def close(self) -> None:
         """End the gathering thread."""
@@ -163,6 +169,7 @@ class LearningSchedule:
         job, train = self._job, self._job.train
         with job.clock.phase("learning"):
             counts = hotset.count_accesses(train, inputs)
+            job.clock.count(lookups_scanned=len(inputs) * job.schema.num_lookups)
             budget = hotset.budget_rows(job, train, inputs, counts)
             self._placement.move_hot(hotset.hot_rows(counts, budget, job.schema.reserved_rows))
         with job.clock.paused():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,7 @@ HOT_BYTES = Setting(
 def count_accesses(split: Split, inputs: np.ndarray) -> np.ndarray:
     """[R] int64: how often the named inputs look up each row."""
     counts = np.zeros(split.schema.num_rows, np.int64)
-    for part in _chunks(inputs):
-        kernels.count_lookups(counts, split.row_ids(part))
+    kernels.count_lookups(counts, np.asarray(split.ids), split.schema.lookup_offsets, inputs)
     return counts
 
 
@@ -85,20 +83,15 @@ def hot_rows(counts: np.ndarray, num_rows: int, reserved: np.ndarray) -> np.ndar
     return np.union1d(rows[:num_rows], reserved)
 
 
-def count_marked(split: Split, inputs: np.ndarray, marks: np.ndarray, threads: int) -> np.ndarray:
+def count_marked(split: Split, inputs: np.ndarray, marks: np.ndarray) -> np.ndarray:
     """[n, Q] int64: how many lookups, in each sequence of the named inputs, are of rows that marks [R] bool marks."""
     sequences = np.array([(part.start, part.stop) for part in split.schema.sequences])
-
-    def count(part: np.ndarray) -> np.ndarray:
-        return kernels.marked_lookups(marks, split.row_ids(part), sequences)
-
-    with ThreadPoolExecutor(threads) as pool:
-        return np.concatenate([np.empty((0, len(sequences)), np.int64), *pool.map(count, _chunks(inputs))])
+    return kernels.marked_lookups(marks, np.asarray(split.ids), split.schema.lookup_offsets, inputs, sequences)
 
 
-def hot_inputs(split: Split, inputs: np.ndarray, marks: np.ndarray, threads: int) -> np.ndarray:
+def hot_inputs(split: Split, inputs: np.ndarray, marks: np.ndarray) -> np.ndarray:
     """[n] bool: which of the named inputs look up, in all steps, only rows that marks [R] bool marks."""
-    return count_marked(split, inputs, marks, threads).sum(axis=1) == split.schema.num_lookups
+    return count_marked(split, inputs, marks).sum(axis=1) == split.schema.num_lookups
 
 
 def _chunks(inputs: np.ndarray) -> Iterator[np.ndarray]:

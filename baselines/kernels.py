@@ -16,7 +16,7 @@ from numba import njit
 
 from baselines.devices import HOST
 from baselines.optimizer import EPS
-from baselines.threads import shares, submit
+from baselines.threads import shares, together
 
 FREE, RESERVED, STALE = 0, 1, 2  # what `frozen` says of a row
 SHARED = -1  # what `find_shared` says of a row that several inputs look up
@@ -26,6 +26,34 @@ MIN_PART = 2048  # lookups below which another thread costs more than it saves
 def gather(weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """[n, D]: the rows [n] of a matrix [rows, D]."""
     return weights.index_select(0, rows)
+
+
+def gather_both(hot: torch.Tensor, cold: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """[n, D]: rows of two matrices; a place p [n] is row p of `hot`, or where it is negative, row -1 - p of `cold`."""
+    if hot.device != HOST:
+        is_hot = places >= 0
+        found = hot.new_empty(len(places), hot.shape[1])
+        found[is_hot], found[~is_hot] = hot[places[is_hot]], cold[~places[~is_hot]]
+        return found
+    found = hot.new_empty(len(places), hot.shape[1])
+    arrays = [array.numpy() for array in (hot, cold, places.contiguous(), found)]
+    together(_gather_both, [(*arrays, part.start, part.stop) for part in shares(len(places), MIN_PART)])
+    return found
+
+
+def distinct(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The different ones among rows [n] on the host, in the order of the first of each, and the place of every row."""
+    places = torch.full_like(rows, -1)
+    found = place(rows, places)
+    return found, places.neg_().sub_(1)
+
+
+def place(rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """Give a place to the lookups of rows [n], on the host, that have none: a negative number in places [n].
+
+    The rows that these look up, each once, are returned; their place p is written as -1 - p, as `gather_both` reads it.
+    """
+    return torch.from_numpy(_place(rows.numpy(), places.numpy()))
 
 
 def update(
@@ -38,6 +66,8 @@ def update(
 ) -> tuple[int, int]:
     """Apply the gradients [n, D] of lookups [n] to the rows they looked up, each row once, in place.
 
+    Lookups whose row is negative are of another table, and left out.
+
     The state's width tells the optimizer (baselines.optimizer.row_state). `frozen` [rows] uint8 says which rows are
     left as they are: FREE, RESERVED or STALE. Returns how many rows were written, and how many stale ones were not.
     """
@@ -49,9 +79,7 @@ def update(
     shared = [array.numpy() for array in arrays]
     scale = weights.numpy().dtype.type
     parts = len(shares(len(rows), MIN_PART))
-    calls = [(*shared, scale(lr), scale(EPS), part, parts) for part in range(parts)]
-    others = [submit(_update, *call) for call in calls[1:]]
-    done = [_update(*calls[0]), *(other.result() for other in others)]
+    done = together(_update, [(*shared, scale(lr), scale(EPS), part, parts) for part in range(parts)])
     return sum(int(d[0]) for d in done), sum(int(d[1]) for d in done)
 
 
@@ -64,6 +92,8 @@ def plain_update(
     lr: float,
 ) -> tuple[int, int]:
     """`update` in torch's operators, on any device."""
+    own = rows >= 0
+    rows, grads = rows[own], grads[own]
     unique, where = torch.unique(rows, return_inverse=True)
     summed = grads.new_zeros(len(unique), grads.shape[1]).index_add_(0, where, grads)
     kinds = frozen[unique]
@@ -79,12 +109,27 @@ def plain_update(
     return len(touched), int((kinds == STALE).sum())
 
 
-def marked_lookups(marks: np.ndarray, row_ids: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    """[n, Q] int64: how many lookups of each input [n, C] are of rows that `marks` [rows] bool marks.
+def marked_lookups(
+    marks: np.ndarray, ids: np.ndarray, offsets: np.ndarray, inputs: np.ndarray, parts: np.ndarray
+) -> np.ndarray:
+    """[n, Q] int64: how many lookups of each named input are of rows that `marks` [R] bool marks.
 
-    `parts` [Q, 2] int64 are the first lookup and the one after the last of each part that is counted by itself.
+    A lookup's row id is its id [N, C] plus its table's offset [C]. `parts` [Q, 2] int64 are the first lookup and the
+    one after the last of each part that is counted by itself.
     """
-    return _marked_lookups(marks, row_ids, parts)
+    stretches = [inputs[part] for part in shares(len(inputs), MIN_PART)]
+    return np.concatenate(together(_marked_lookups, [(marks, ids, offsets, some, parts) for some in stretches]))
+
+
+def count_lookups(counts: np.ndarray, ids: np.ndarray, offsets: np.ndarray, inputs: np.ndarray) -> None:
+    """Add one to counts [R] int64 for each lookup of the named inputs; ids and offsets as above.
+
+    Threads count different tables, whose rows are different ones.
+    """
+    tables = np.flatnonzero(np.diff(offsets, prepend=-1))  # the first lookup of each
+    ends = [*tables, len(offsets)]
+    columns = [(ends[part.start], ends[part.stop]) for part in shares(len(tables), 1)]
+    together(_count_lookups, [(counts, ids, offsets, inputs, first, last) for first, last in columns])
 
 
 def count_distinct(seen: np.ndarray, mark: int, row_ids: np.ndarray) -> int:
@@ -95,15 +140,11 @@ def count_distinct(seen: np.ndarray, mark: int, row_ids: np.ndarray) -> int:
 def warm() -> None:
     """Compile, or load from numba's cache, what a run may call, so that no system pays for it on the clock."""
     ids = np.zeros((1, 1), np.int64)
-    marked_lookups(np.zeros(1, bool), ids, np.array([[0, 1]]))
-    count_lookups(np.zeros(1, np.int64), ids)
+    first, offsets = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    marked_lookups(np.zeros(1, bool), ids.astype(np.int32), offsets, first, np.array([[0, 1]]))
+    count_lookups(np.zeros(1, np.int64), ids.astype(np.int32), offsets, first)
     count_distinct(np.zeros(1, np.int64), 1, ids)
     find_shared(np.zeros(1, np.int64), 0, ids)
-
-
-def count_lookups(counts: np.ndarray, row_ids: np.ndarray) -> None:
-    """Add one to counts [R] int64 for each lookup [n, C]."""
-    _count_lookups(counts, row_ids)
 
 
 def find_shared(seen_by: np.ndarray, first: int, row_ids: np.ndarray) -> None:
@@ -127,33 +168,72 @@ def _part_of(mixed, parts):  # type: ignore[no-untyped-def]
     return np.int64(((mixed >> np.uint64(32)) * np.uint64(parts)) >> np.uint64(32))
 
 
+@njit(nogil=True, cache=True)
+def _hash_table(most):  # type: ignore[no-untyped-def]
+    """A hash table with open addressing, for so many rows: slots with a place in a list, or -1; and the list."""
+    size = 2
+    while size < 2 * most:
+        size *= 2
+    return np.full(size, -1, np.int32), np.empty(most, np.int64)
+
+
+@njit(nogil=True, cache=True)
+def _place_of(row, slots, found, count):  # type: ignore[no-untyped-def]
+    """The row's place in the list `found` of `count` rows, after adding it where it is new."""
+    last = len(slots) - 1
+    slot = np.int64(_mixed(row) & np.uint64(last))
+    while slots[slot] >= 0:
+        if found[slots[slot]] == row:
+            return np.int64(slots[slot])
+        slot = (slot + 1) & last
+    slots[slot], found[count] = count, row
+    return count
+
+
+@njit(nogil=True, cache=True)
+def _place(rows, places):  # type: ignore[no-untyped-def]
+    most = 0
+    for k in range(len(rows)):
+        most += places[k] < 0
+    slots, found = _hash_table(most)
+    count = 0
+    for k in range(len(rows)):
+        if places[k] < 0:
+            number = _place_of(rows[k], slots, found, count)
+            count = max(count, number + 1)
+            places[k] = -1 - number
+    return found[:count].copy()
+
+
+@njit(nogil=True, cache=True)
+def _gather_both(hot, cold, places, found, first, last):  # type: ignore[no-untyped-def]
+    for k in range(first, last):
+        place = places[k]
+        if place >= 0:
+            for d in range(hot.shape[1]):
+                found[k, d] = hot[place, d]
+        else:
+            for d in range(hot.shape[1]):
+                found[k, d] = cold[-1 - place, d]
+
+
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def _update(weights, state, frozen, rows, grads, lr, eps, part, parts):  # type: ignore[no-untyped-def]
     width = weights.shape[1]
     num_own = 0
     for k in range(len(rows)):
-        num_own += _part_of(_mixed(rows[k]), parts) == part
-    size = 2
-    while size < 2 * num_own:
-        size *= 2
-    places = np.full(size, -1, np.int32)  # a hash table with open addressing: place in `own`, or -1
-    own = np.empty(num_own, np.int64)
+        num_own += rows[k] >= 0 and _part_of(_mixed(rows[k]), parts) == part
+    places, own = _hash_table(num_own)
     sums = np.empty((num_own, width), weights.dtype)
     count = 0
     for k in range(len(rows)):
-        mixed = _mixed(rows[k])
-        if _part_of(mixed, parts) != part:
+        if rows[k] < 0 or _part_of(_mixed(rows[k]), parts) != part:
             continue
-        slot = np.int64(mixed & np.uint64(size - 1))
-        while places[slot] >= 0 and own[places[slot]] != rows[k]:
-            slot = (slot + 1) & (size - 1)
-        place = places[slot]
-        if place < 0:
-            places[slot] = count
-            own[count] = rows[k]
-            for d in range(width):
-                sums[count, d] = grads[k, d]
+        place = _place_of(rows[k], places, own, count)
+        if place == count:
             count += 1
+            for d in range(width):
+                sums[place, d] = grads[k, d]
         else:
             for d in range(width):
                 sums[place, d] += grads[k, d]
@@ -183,20 +263,20 @@ def _update(weights, state, frozen, rows, grads, lr, eps, part, parts):  # type:
 
 
 @njit(nogil=True, cache=True)
-def _marked_lookups(marks, row_ids, parts):  # type: ignore[no-untyped-def]
-    found = np.zeros((len(row_ids), len(parts)), np.int64)
-    for i in range(len(row_ids)):
+def _marked_lookups(marks, ids, offsets, inputs, parts):  # type: ignore[no-untyped-def]
+    found = np.zeros((len(inputs), len(parts)), np.int64)
+    for k in range(len(inputs)):
         for q in range(len(parts)):
             for c in range(parts[q, 0], parts[q, 1]):
-                found[i, q] += marks[row_ids[i, c]]
+                found[k, q] += marks[offsets[c] + ids[inputs[k], c]]
     return found
 
 
 @njit(nogil=True, cache=True)
-def _count_lookups(counts, row_ids):  # type: ignore[no-untyped-def]
-    for i in range(len(row_ids)):
-        for c in range(row_ids.shape[1]):
-            counts[row_ids[i, c]] += 1
+def _count_lookups(counts, ids, offsets, inputs, first, last):  # type: ignore[no-untyped-def]
+    for k in range(len(inputs)):
+        for c in range(first, last):
+            counts[offsets[c] + ids[inputs[k], c]] += 1
 
 
 @njit(nogil=True, cache=True)

@@ -7,20 +7,20 @@ takes longer than the products, and MKL, which torch takes for float32, multipli
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 import torch
 from numba import njit
 from torch import nn
-from torch.nn.functional import linear
+from torch.nn.functional import linear, pad
 
 from baselines.devices import HOST
-from baselines.threads import shares, submit
+from baselines.threads import shares, together
 
 MIN_WORK = 1 << 22  # multiply-adds below which oneDNN's setting up costs more than it saves in float32
 NARROW = 64  # columns
+UNIT = 32  # inputs
 MIN_INPUTS = 512  # of a thread that works on the products' triangles
 threshold_backward = torch.ops.aten.threshold_backward
 _fused: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.mkldnn.is_available() else None
@@ -55,25 +55,36 @@ class _Mlp(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, inputs: torch.Tensor, relus: list[bool], *parameters: torch.Tensor) -> torch.Tensor:
         cast = [parameter.to(inputs.dtype) for parameter in parameters]
-        weights, passed = cast[::2], [inputs]
+        weights, passed = cast[::2], [_padded(inputs)]
         for weight, bias, relu in zip(weights, cast[1::2], relus, strict=True):
             passed.append(product(passed[-1], weight, bias, relu))
-        ctx.relus = relus
+        ctx.relus, ctx.size = relus, len(inputs)
         ctx.save_for_backward(*weights, *passed)
-        return passed[-1]
+        return passed[-1][: len(inputs)]
 
     @staticmethod
     def backward(ctx: Any, grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         saved, layers = ctx.saved_tensors, len(ctx.relus)
         weights, passed = saved[:layers], saved[layers:]
         found: list[torch.Tensor] = []
+        grads = _padded(grads)
         for layer in reversed(range(layers)):
             if ctx.relus[layer]:
                 grads = threshold_backward(grads, passed[layer + 1], 0)
             found = [_of_weight(grads, passed[layer]).float(), grads.sum(0, dtype=torch.float32), *found]
             if layer or ctx.needs_input_grad[0]:
                 grads = product(grads, weights[layer].t())
-        return (grads if ctx.needs_input_grad[0] else None, None, *found)
+        return (grads[: ctx.size] if ctx.needs_input_grad[0] else None, None, *found)
+
+
+def _padded(inputs: torch.Tensor) -> torch.Tensor:
+    """Inputs [B, K] with zeros after them, up to a multiple of UNIT.
+
+    oneDNN compiles a kernel for each size that it has not met: where every µ-batch has another, that took a third of
+    the time.
+    """
+    missing = -len(inputs) % UNIT
+    return pad(inputs, (0, 0, 0, missing)) if missing else inputs
 
 
 def _of_weight(grads: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
@@ -136,11 +147,7 @@ def _pairs(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _in_parts(work: Any, source: np.ndarray, result: np.ndarray) -> None:
     """The work on stretches of both arrays' inputs, in threads."""
-    first, *others = [(source[part], result[part]) for part in shares(len(source), MIN_INPUTS)]
-    running: list[Future[None]] = [submit(work, *other) for other in others]
-    work(*first)
-    for done in running:
-        done.result()
+    together(work, [(source[part], result[part]) for part in shares(len(source), MIN_INPUTS)])
 
 
 @njit(nogil=True, cache=True, fastmath=True)

@@ -17,14 +17,14 @@ class Link:
 
     def to_device(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor on the device; the copy may still be under way, in the order of the device's stream."""
-        self._clock.count(link_to_device_bytes=tensor.nbytes)
+        self._clock.count(link_to_device_bytes=tensor.nbytes, link_copies=1)
         if self.device == HOST:
             return tensor
         return tensor.pin_memory().to(self.device, non_blocking=True)
 
     def to_host(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor on the host, complete."""
-        self._clock.count(link_to_host_bytes=tensor.nbytes)
+        self._clock.count(link_to_host_bytes=tensor.nbytes, link_copies=1)
         return tensor.to(HOST)
 
 

@@ -181,7 +181,7 @@ class ParameterServers:
                 work.wait()
         except RuntimeError as error:
             raise self._failure(error) from error
-        self._clock.count(net_bytes=sum(part.nbytes for part in (*headers, *payloads, *replies)))
+        self._clock.count(net_bytes=sum(part.nbytes for part in (*headers, *payloads, *replies)), net_trips=1)
         return replies
 
     def _failure(self, error: Exception) -> RuntimeError:

@@ -16,6 +16,8 @@ from baselines.devices import HOST
 from baselines.job import Job
 from baselines.link import Link
 from baselines.table import initial_table
+from baselines.work import HOST as ON_HOST
+from baselines.work import LINK
 from datasets.loader import Batch, read
 from datasets.store import Split
 
@@ -83,23 +85,27 @@ class Placement:
 
     def lookup(self, ids: torch.Tensor) -> torch.Tensor:
         """Pooled vectors [B, V, D], on the device, of row ids [B, C] on the host. Right at any time, for any ids."""
-        self.clock.count(rows_read=ids.numel())
+        self.clock.count(rows_read=ids.numel(), tables=self.pooling.num_vectors)
         vectors = self.host.gather(ids.flatten()).view(*ids.shape, -1)
+        self.clock.count(LINK, tables=self.pooling.num_vectors)
         return self.link.to_device(self.pooling.forward(vectors))
 
     def update(self, ids: torch.Tensor, grads: torch.Tensor) -> None:
         """Hand the gradients [B, V, D] of pooled vectors, on the device, to the optimizer of the rows."""
+        self.clock.count(LINK, tables=self.pooling.num_vectors)
         grads = self.pooling.backward(self.link.to_host(grads))
-        self.count_update(self.host.update(ids.flatten(), grads.flatten(0, 1)))
+        self.count_update(self.host.update(ids.flatten(), grads.flatten(0, 1)), ids.numel())
 
-    def count_update(self, rows: tuple[int, int]) -> None:
-        """Count what a table's `update` returned."""
+    def count_update(self, rows: tuple[int, int], lookups: int, on: str = ON_HOST) -> None:
+        """Count what a table's `update` with the gradients of so many lookups returned."""
         written, skipped = rows
-        self.clock.count(rows_written=written, row_updates_skipped=skipped)
+        self.clock.count(on, lookups_updated=lookups, rows_written=written, tables=self.pooling.num_vectors)
+        self.clock.count(on, row_updates_skipped=skipped)
 
-    def count_copy(self, num_rows: int) -> None:
-        """Count rows that were copied from one table to another."""
-        self.clock.count(rows_read=num_rows, rows_written=num_rows)
+    def count_copy(self, num_rows: int, source: str, target: str) -> None:
+        """Count rows that were copied from one table to another, each on a resource of `baselines.work`."""
+        self.clock.count(source, rows_read=num_rows)
+        self.clock.count(target, rows_written=num_rows)
 
     def to_device(self, batch: Batch) -> Batch:
         """The batch with what the dense network reads moved to the device; row ids stay."""

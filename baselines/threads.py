@@ -7,13 +7,15 @@ does not allow.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+
+Result = TypeVar("Result")
 
 
 def shares(size: int, at_least: int) -> list[slice]:
@@ -23,9 +25,13 @@ def shares(size: int, at_least: int) -> list[slice]:
     return [slice(first, last) for first, last in pairwise(ends)]
 
 
-def submit(work: Callable[..., Any], *arguments: Any) -> Future[Any]:
-    """Have another thread do the work, which must not wait for other work of this pool."""
-    return _pool(max(1, torch.get_num_threads() - 1)).submit(work, *arguments)
+def together(work: Callable[..., Result], calls: Sequence[tuple[Any, ...]]) -> list[Result]:
+    """The results of the work on each tuple of arguments: the first in this thread, the others beside it.
+
+    The work must not itself wait for threads of this pool.
+    """
+    others = [_pool(len(calls) - 1).submit(work, *call) for call in calls[1:]]
+    return [work(*calls[0]), *(other.result() for other in others)]
 
 
 @cache

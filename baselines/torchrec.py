@@ -25,6 +25,7 @@ from baselines.optimizer import EPS, row_state
 from baselines.placement import Placement
 from baselines.system import System
 from baselines.table import EmbeddingTable, initial_table
+from baselines.work import DEVICE
 from datasets.errors import UserError
 from datasets.settings import Setting
 
@@ -62,7 +63,7 @@ class TorchRec(Placement):
 
     def lookup(self, ids: torch.Tensor) -> torch.Tensor:
         """As the base class; only ids go up the link."""
-        self.clock.count(rows_read=ids.numel())
+        self.clock.count(DEVICE, rows_read=ids.numel(), tables=self.pooling.num_vectors)
         pooled = self._collection(self._jagged(ids)).values().view(len(ids), len(self._features), -1)
         if pooled.requires_grad:
             self._pooled = pooled
@@ -86,7 +87,7 @@ class TorchRec(Placement):
         self.host.weights.index_fill_(0, self._reserved, 0)  # FBGEMM trains every row: set these back
         self._updates += 1  # FBGEMM does not say how many rows it wrote
         self._seen[self.job.schema.reserved_rows] = self._updates  # which are not trained, so do not count
-        self.clock.count(rows_written=kernels.count_distinct(self._seen, self._updates, ids.numpy()))
+        self.count_update((kernels.count_distinct(self._seen, self._updates, ids.numpy()), 0), ids.numel(), DEVICE)
 
     def rows(self) -> torch.Tensor:
         return self.host.weights.to(HOST)

@@ -61,9 +61,9 @@ class Xdl(Placement):
     def train(self, batch: Batch) -> torch.Tensor:
         """Pull, compute, push."""
         with self.clock.phase("pull"):
-            rows, where = torch.unique(batch.ids, return_inverse=True)  # where: [B, C]
+            rows, where = _distinct(batch.ids)
             vectors, dense = self.servers.pull(rows)
-            self.clock.count(rows_read=len(rows))
+            self._count_pull(len(rows), batch.ids.numel())
             self._set_dense(dense)
         with self.clock.phase("embedding_forward"):
             pooled = self.link.to_device(self._pooled(vectors, where))
@@ -77,7 +77,8 @@ class Xdl(Placement):
         summed = sum_by_row(where.flatten(), self.pooling.backward(grads).flatten(0, 1), len(rows))
         flat = torch.cat([_gradient(parameter).flatten() for parameter in self._parameters])
         self.dense.network.zero_grad(set_to_none=True)
-        self.count_update(self.servers.push(rows, summed, self.link.to_host(flat)))
+        self.clock.count(lookups_updated=len(where.flatten()), dense_weights=len(flat))
+        self.count_update(self.servers.push(rows, summed, self.link.to_host(flat)), len(rows))
         self._dense_pushed = True
 
     def _set_dense(self, flat: torch.Tensor) -> None:
@@ -93,9 +94,14 @@ class Xdl(Placement):
 
     def lookup(self, ids: torch.Tensor) -> torch.Tensor:
         """As the base class; each row is read once."""
-        rows, where = torch.unique(ids, return_inverse=True)
-        self.clock.count(rows_read=len(rows))
+        rows, where = _distinct(ids)
+        self._count_pull(len(rows), ids.numel())
         return self.link.to_device(self._pooled(self.servers.read(rows), where))
+
+    def _count_pull(self, num_rows: int, lookups: int) -> None:
+        """Count distinct rows that the servers read, and what the worker does to give each lookup its row's vector."""
+        vectors = self.pooling.num_vectors
+        self.clock.count(rows_read=num_rows, lookups_unique=lookups, lookups_spread=lookups, tables=vectors)
 
     def logits(self, batch: Batch) -> torch.Tensor:
         """Logits [B] without training, with the servers' dense weights."""
@@ -119,6 +125,12 @@ class Xdl(Placement):
 
     def close(self) -> None:
         self.servers.close()
+
+
+def _distinct(ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The different rows [n] among ids [B, C], and the place [B, C] of each lookup's."""
+    rows, where = kernels.distinct(ids.flatten())
+    return rows, where.view(ids.shape)
 
 
 def _gradient(parameter: torch.nn.Parameter) -> torch.Tensor:

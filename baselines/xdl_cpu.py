@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from baselines import xdl
+from baselines import work, xdl
 from baselines.devices import HOST
 from baselines.job import Job
 from baselines.link import NoLink
@@ -16,4 +16,5 @@ SETTINGS = xdl.SETTINGS
 
 def build(job: Job) -> System:
     """As `xdl`, with the dense network on the host, whatever the device."""
+    job.clock.dense_on = work.HOST
     return System(xdl.Xdl(replace(job, device=HOST), NoLink(job.clock)))

@@ -28,7 +28,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    if "OMP_WAIT_POLICY" not in os.environ:  # read when torch is imported, below; why: ARCHITECTURE.md, rule 10
+    if "OMP_WAIT_POLICY" not in os.environ:  # read when torch is imported, below; why: bench/rules.md, rule 10
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     if conflict := env.datasets_conflict():  # then nothing below can be imported
         return say(conflict, MISTAKE)

@@ -16,6 +16,8 @@ from datasets.errors import UserError, unknown
 OUT = "results/local"
 COMPARISON = ("systems", "datasets", "seeds", "repeats", "baseline")  # options of `compare` alone
 PER_CELL = ("system", "dataset", "seed")  # options of `run` that a comparison varies
+STUDY = ("sizes", "drops", "epoch-counts", "policies", "seeds")  # options of `study` alone
+PER_POINT = ("system", "limit-rows", "epochs", "seed")  # options of `run` that a study varies
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 Command = Callable[..., Any]
 
@@ -165,6 +167,52 @@ def compare(out: str, force: bool, dry_run: bool, config: str | None, **flags: A
 
 
 @cli.command()
+@option("--sizes", metavar="N,N", help="Training inputs. Default: 100000,1000000.")
+@option("--drops", metavar="X,X", help="Shares of hot inputs to drop. Default: 0.1,0.3,0.5.")
+@option("--epochs", "epoch_counts", metavar="N,N", help="Passes over the training inputs. Default: 1,3.")
+@option("--policies", metavar="A,B", help="Skip policies beside none. Default: stale,random,loss,importance.")
+@option("--seeds", metavar="0,1,2", help="Seeds; intervals need three or more. Default: 0,1,2.")
+@run_options(leave_out=PER_POINT)
+def study(out: str, force: bool, dry_run: bool, config: str | None, **flags: Any) -> int:
+    """Run Slipstream's skip policies over training sizes, epochs and drop ratios, and print what each buys.
+
+    The data set is synthetic-kaggle unless --dataset names another. The same command goes on where it was interrupted.
+    """
+    given, preset = gather(flags, config, STUDY)
+    options = given.options
+    from bench import study as studies
+    from bench.compare import Options
+
+    def several(name: str, default: str, check: Callable[[str], Any], *also: str) -> list[Any]:
+        with blaming(given.source(name, *also)):
+            found = next((options[key] for key in (name, *also) if key in options), default)
+            return distinct(name, [check(word) for word in words(found)])
+
+    grid = studies.Grid(
+        sizes=several("sizes", "100000,1000000", lambda word: whole("sizes", word, low=1), "limit-rows"),
+        epochs=several("epoch-counts", "1,3", lambda word: whole("epochs", word, low=1), "epochs"),
+        drops=several("drops", "0.1,0.3,0.5", studies.check_drop),
+        policies=several("policies", ",".join(studies.POLICIES), studies.check_policy),
+        seeds=several("seeds", "0,1,2", lambda word: RunConfig(seed=whole("seeds", word)).seed, "seed"),
+    )
+    dataset = str(options.get("dataset", "synthetic-kaggle"))
+    shared = {key: value for key, value in options.items() if key not in (*STUDY, *PER_POINT, "dataset")}
+    runs = given.resolved(lambda settings: studies.plan(grid, dataset, Options(shared, settings, preset)))
+    progress = Progress()
+    if dry_run:
+        click.echo(studies.describe_plan(runs, Path(out), progress.say))
+        return 0
+    text, status = studies.study(runs, Path(out), progress, force)
+    click.echo(text)
+    click.echo(f"tables: {Path(out) / 'study.md'} and study.csv")
+    from bench.plot import plot as draw
+
+    for path in draw(Path(out)):
+        progress.say(f"figure: {path}")
+    return status
+
+
+@cli.command()
 @out_option
 def plot(out: str) -> int:
     """Draw the figures of a folder of results from its CSVs."""
@@ -176,6 +224,62 @@ def plot(out: str) -> int:
     for path in paths:
         click.echo(path)
     return 0
+
+
+@cli.command()
+@option("--hardware", metavar="NAME|FILE.toml", help="Hardware profile; `slipbench list hardware` names them.")
+@option("--devices", metavar="N", help="Devices, such as 1,2,4. Default: the profile's.")
+@click.option("--calibrate", is_flag=True, help="Measure this machine first, at the shapes of the folder's runs.")
+@click.option("--fit", is_flag=True, help="Fit the papers' servers to their 1-GPU figures, and predict the others.")
+@out_option
+def replay(out: str, hardware: str | None, devices: str | None, calibrate: bool, fit: bool) -> int:
+    """Say what the finished runs of a folder would cost on other hardware, from the work that they recorded."""
+    from bench.replay.command import replay as work
+
+    numbers = [whole("devices", number, low=1) for number in words(devices)] if devices else []
+    for line in work(Path(out), hardware, numbers, calibrate, fit, Progress().say):
+        click.echo(line)
+    return 0
+
+
+@cli.command()
+@out_option
+def report(out: str) -> int:
+    """Write DIR/report.html, one page on the folder's last comparison, from its CSVs alone."""
+    from bench.report.page import report as write
+
+    click.echo(write(Path(out)))
+    return 0
+
+
+@cli.command()
+@click.option("--quick", is_flag=True, help="Fewer inputs and seeds: within a quarter of an hour on two cores.")
+@option("--rows", metavar="N", help="Training inputs of a run of the comparison. Default: 1000000, quick 40000.")
+@option("--seeds", metavar="0,1,2", help="Seeds of the comparison. Default: 0 to 4, quick 0 to 2.")
+@click.option("--dry-run", is_flag=True, help="Show what is left to run and about how long it takes.")
+@option("--out", default="results/reproduce", metavar="DIR", show_default=True, help="Folder of results.")
+def reproduce(quick: bool, rows: str | None, seeds: str | None, dry_run: bool, out: str) -> int:
+    """Make the papers' comparison from nothing: data, runs, study, replay, figures and report.
+
+    The same command goes on where it was interrupted.
+    """
+    from dataclasses import replace
+
+    from bench import reproduce as steps
+
+    scope = steps.QUICK if quick else steps.FULL
+    if rows is not None:
+        scope = replace(scope, rows=whole("rows", rows, low=1000))
+    if seeds is not None:
+        numbers = [RunConfig(seed=whole("seeds", number)).seed for number in words(seeds)]
+        scope = replace(scope, seeds=distinct("seeds", numbers))
+    progress = Progress()
+    if dry_run:
+        click.echo(steps.describe_plan(scope, Path(out), progress))
+        return 0
+    text, status = steps.reproduce(scope, Path(out), progress)
+    click.echo(text)
+    return status
 
 
 @cli.command()
@@ -286,7 +390,7 @@ def verify(name: str) -> int:
 
 
 @cli.command(name="list")
-@click.argument("what", metavar="systems|datasets|models")
+@click.argument("what", metavar="systems|datasets|models|hardware")
 def list_(what: str) -> int:
     """Name what can be chosen, with a sentence each."""
     if what not in LISTS:
@@ -360,7 +464,19 @@ def _models() -> dict[str, str]:
     return {name: model.summary for name, model in MODELS.items()}
 
 
-LISTS: dict[str, Callable[[], dict[str, str]]] = {"systems": _systems, "datasets": _datasets, "models": _models}
+def _hardware() -> dict[str, str]:
+    from bench.replay import profile
+
+    measured = {"this-machine": "this machine, as `slipbench replay --calibrate` measured it"}
+    return measured | {name: profile.load(name).summary for name in profile.names()}
+
+
+LISTS: dict[str, Callable[[], dict[str, str]]] = {
+    "systems": _systems,
+    "datasets": _datasets,
+    "models": _models,
+    "hardware": _hardware,
+}
 
 
 @cli.command()

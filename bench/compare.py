@@ -168,15 +168,26 @@ def compare(
     """
     Results(out)  # refuses a folder that cannot be written before anything runs
     digests = hashes(cells, progress.say)
-    num_before = _run_all(cells, digests, out, progress, force)
+    num_before = run_all(cells, digests, out, progress, force)
     rows = collect(cells, digests, out)
     return write_tables(rows, out, baseline, num_before), int(rows["status"].isin(FAILED).any())
 
 
-def _run_all(cells: Sequence[Cell], digests: Sequence[str], out: Path, progress: Progress, force: bool) -> int:
+def not_done(cells: Sequence[Cell], digests: Sequence[str], out: Path) -> list[Cell]:
+    """The cells that a command with these cells would run."""
+    before = finished_hashes(out)
+    return [cell for cell, digest in zip(cells, digests, strict=True) if digest not in before]
+
+
+def weight(config: RunConfig) -> int:
+    """How long a run takes beside others of its command: its inputs, or its passes over all there are."""
+    return config.epochs * (config.limit_rows or 1)
+
+
+def run_all(cells: Sequence[Cell], digests: Sequence[str], out: Path, progress: Progress, force: bool) -> int:
     """Run the cells in order, and return how many were done before; the same command goes on after an interruption."""
-    before = set() if force else finished_hashes(out)
-    todo = [cell for cell, digest in zip(cells, digests, strict=True) if digest not in before]
+    todo = list(cells) if force else not_done(cells, digests, out)
+    weights = [weight(cell.config) for cell in todo]
     num_before = len(cells) - len(todo)
     if num_before:
         progress.say(f"{num_before} of {len(cells)} runs are done already; --force runs them again")
@@ -184,7 +195,7 @@ def _run_all(cells: Sequence[Cell], digests: Sequence[str], out: Path, progress:
         progress.say(f"{num_stale} runs in {out} were made by other code than {code_version()}, and do not count")
     begin = time.monotonic()
     for index, cell in enumerate(todo):
-        left = (time.monotonic() - begin) / index * (len(todo) - index) if index else 0.0
+        left = (time.monotonic() - begin) / sum(weights[:index]) * sum(weights[index:]) if index else 0.0
         progress.aside = f"; all runs: about {duration(left)} left" if index else ""
         where = f"{cell.label} on {cell.config.dataset}, seed {cell.config.seed}"
         title = f"run {index + 1 + len(cells) - len(todo)} of {len(cells)}: {where}"
@@ -228,10 +239,10 @@ def write_tables(rows: pd.DataFrame, out: Path, baseline: str, num_before: int =
 
 def describe_plan(cells: Sequence[Cell], out: Path, report: Callable[[str], None]) -> str:
     """The runs of a comparison and which of them are left, for `--dry-run`."""
-    digests, before = hashes(cells, report, make=False), finished_hashes(out)
-    states = ["done" if digest and digest in before else "to run" for digest in digests]
+    todo = not_done(cells, hashes(cells, report, make=False), out)
+    states = ["to run" if cell in todo else "done" for cell in cells]
     lines = [
         f"{state:6}  {cell.config.dataset}  seed {cell.config.seed}  repeat {cell.config.repeat}  {cell.label}"
         for cell, state in zip(cells, states, strict=True)
     ]
-    return "\n".join([*lines, f"{states.count('to run')} of {len(cells)} runs left"])
+    return "\n".join([*lines, f"{len(todo)} of {len(cells)} runs left"])

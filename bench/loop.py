@@ -13,6 +13,7 @@ from baselines.clock import MAIN, Phase
 from baselines.job import Job
 from baselines.placement import scores
 from baselines.system import Run, System
+from baselines.work import BETWEEN
 from bench import metrics
 from bench.outcome import Diverged, Outcome, Recorder
 from datasets.loader import Batch, batches, epoch_order
@@ -88,12 +89,23 @@ class Loop:
         with self.clock.phase("order"):
             order = epoch_order(len(self.job.train), self.job.seed, epoch)
         for run in self.system.skip(order, self.system.schedule(order)):
+            self.clock.end_step(BETWEEN, steps=0)
+            self._fetch_decisions(epoch)
             if run.kind == "skipped":
                 self._skip(run)
             else:
                 self._train(run)
+        self.clock.end_step(BETWEEN, steps=0)
+        self._fetch_decisions(epoch)
         self.outcome.hot_rows_share = self.system.placement.hot_rows_share
         self.outcome.hot_inputs_share = self.system.placement.hot_inputs_share
+
+    def _fetch_decisions(self, epoch: int) -> None:
+        """Record what the system has decided since the last run of inputs."""
+        while self.job.decisions:
+            with self.clock.paused():
+                when = {"epoch": epoch, "samples_seen": self.outcome.samples_seen, "train_s": self.clock.train_s}
+                self.recorder.decision(**when, **self.job.decisions.pop(0))
 
     def _skip(self, run: Run) -> None:
         self.outcome.samples_skipped += len(run.inputs)
@@ -103,6 +115,7 @@ class Loop:
         source = batches(self.job.train, run.inputs, self.job.batch_size, run.weights)
         for batch in self._waiting(source):
             loss = self.system.placement.train(batch)
+            self.clock.end_step(run.kind)
             self._loss = self._loss + loss.double() * self.job.batch_size
             self._window_samples += len(batch)
             self.outcome.steps += 1

@@ -35,13 +35,16 @@ class Outcome:
 
 
 class Recorder(Protocol):
-    """Where the loop sends what it learns on the way. The keys are columns of `steps.csv` and `evals.csv`."""
+    """Where the loop sends what it learns on the way. The keys are columns of a CSV each, see `bench.results`."""
 
     def step(self, **window: Any) -> None:
         """first_step, steps, samples, loss, seconds, data_wait_s of a window of steps."""
 
     def eval(self, **point: Any) -> None:
         """samples_seen, train_s, auc, logloss, accuracy on the test split."""
+
+    def decision(self, **row: Any) -> None:
+        """What Slipstream decided in an epoch: the columns of `decisions.csv`."""
 
     def progress(self, samples_seen: int, samples_total: int, train_s: float, loss: float) -> None:
         """Called at the end of each window of steps."""

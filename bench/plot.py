@@ -2,38 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from bench.figures import FIGURES, Source
-from bench.results import CELLS, read, read_rows, write_whole
-from bench.summary import done
+from bench.figures.common import of_dataset
+from bench.results import CELLS, STUDY_CELLS, read, read_file, read_rows, write_whole
+from bench.summary import OVER_SETS, done
 from datasets.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+REPLAYED = ("run_id", "hardware", "devices", "modelled_s", "modelled_full_epoch_s")  # what is drawn of replay.csv
 
 
 def load(out: Path) -> Source:
-    """The runs of the folder's last comparison, or all its runs where there was none. UserError for an empty folder."""
+    """The runs of the folder's last comparison and study, or all its runs where there was neither.
+
+    UserError for an empty folder, and for a damaged file.
+    """
     runs = read(out, "runs")
     if runs.empty:
         raise UserError(f"there are no runs in {out}; make some with `slipbench run` or `slipbench compare`.")
-    chosen = pd.DataFrame(read_rows(out / "cells.csv", CELLS))
+    study_cells = _whole(out / "study_cells.csv", STUDY_CELLS, "study")
+    cells = _whole(out / "cells.csv", CELLS, "compare")
     summary = pd.DataFrame(read_rows(out / "compare.csv"))
-    if len(chosen) and len(summary):
-        try:
-            cells = chosen[["label", "pair", "run_id"]].astype({"pair": int}).merge(runs, on="run_id")
-            baseline = str(summary["baseline"].iloc[0])
-        except (KeyError, ValueError):
-            raise UserError(
-                f"{out / 'cells.csv'} or compare.csv is damaged; the same compare writes them anew."
-            ) from None
+    if len(cells) and "baseline" in summary:
+        baseline = str(summary["baseline"].iloc[0])
+    elif len(study_cells):
+        cells, baseline = runs.assign(label="", pair=0).head(0), ""
     else:
         same = ["dataset", "system", "settings", "seed", "repeat"]
         cells = runs.drop_duplicates(same, keep="last").assign(pair=lambda rows: rows["repeat"])
         cells["label"] = (cells["system"] + " " + cells["settings"]).str.strip()
         baseline = "dlrm" if "dlrm" in set(cells["label"]) else str(cells["label"].iloc[0])
-    return Source(cells, read(out, "evals"), read(out, "phases"), baseline)
+    return Source(
+        cells,
+        read(out, "evals"),
+        read(out, "phases"),
+        baseline,
+        decisions=read(out, "decisions"),
+        study=read_file(out / "study.csv") if len(study_cells) else study_cells,
+        study_cells=study_cells,
+        replay=_replay(out / "replay.csv"),
+    )
+
+
+def _whole(path: Path, columns: tuple[str, ...], command: str) -> pd.DataFrame:
+    """The runs that a command wrote down; none where it did not. UserError where a row is not one of its."""
+    cells = read_file(path, columns)
+    if cells["pair"].isna().any():
+        raise UserError(f"{path} is damaged; the same {command} writes it anew.")
+    return cells
+
+
+def _replay(path: Path) -> pd.DataFrame:
+    replayed = read_file(path)
+    if len(replayed) and not set(REPLAYED) <= set(replayed):
+        raise UserError(f"{path} has other columns than this version writes; the same replay writes it anew.")
+    return replayed
 
 
 def plot(out: Path) -> list[Path]:
@@ -50,17 +82,22 @@ def plot(out: Path) -> list[Path]:
     paths = []
     try:
         folder.mkdir(exist_ok=True)
-        for dataset in dict.fromkeys(source.cells["dataset"]):
-            cells = done(source.cells[source.cells["dataset"] == dataset])
-            for name, draw in FIGURES.items():
-                figure = draw(source, cells, str(dataset)) if len(cells) else None
-                if figure is None:
-                    continue
-                for kind in ("png", "pdf"):
-                    save = partial(figure.savefig, format=kind, dpi=150, bbox_inches="tight")
-                    write_whole(folder / f"{name}-{dataset}.{kind}", save)
-                paths.append(folder / f"{name}-{dataset}.png")
-                plt.close(figure)
+        for name, figure in _draw(source):
+            for kind in ("png", "pdf"):
+                save = partial(figure.savefig, format=kind, dpi=150, bbox_inches="tight")
+                write_whole(folder / f"{name}.{kind}", save)
+            paths.append(folder / f"{name}.png")
+            plt.close(figure)
     except OSError as error:
         raise UserError(f"cannot write figures to {folder}: {error.strerror}.") from None
     return paths
+
+
+def _draw(source: Source) -> Iterator[tuple[str, Figure]]:
+    """The figures of each data set, and those over several, by the names of their files."""
+    sets = list(dict.fromkeys([*source.cells["dataset"], *source.study_cells["dataset"]]))
+    for dataset in [*sets, *([OVER_SETS] if source.cells["dataset"].nunique() > 1 else [])]:
+        cells = done(of_dataset(source.cells, dataset))
+        for name, draw in FIGURES.items():
+            if figure := draw(source, cells, str(dataset)):
+                yield f"{name}-{dataset}", figure

@@ -25,17 +25,28 @@ link_to_device_bytes link_to_host_bytes net_bytes rows_read rows_written dense_f
 config_hash code_version machine started_at notes
 """
 RUNS = tuple(_RUNS.split())
+_DECISIONS = (
+    *("run_id", "epoch", "samples_seen", "train_s"),  # when
+    *("threshold", "iterations", "sampled_inputs", "sample_drop_ratio"),  # the search; threshold: empty if none found
+    *("stale_rows", "hot_rows", "stale_rows_untouched"),  # untouched: no input of the window looked the row up
+    *("hot_inputs_left", "inputs_dropped"),  # what the decision was about, and what it dropped of these
+)
 COLUMNS = {
     "runs": RUNS,
     "evals": ("run_id", "samples_seen", "train_s", "auc", "logloss", "accuracy"),
     "phases": ("run_id", "lane", "phase", "seconds", "calls", "rows", "bytes", "flops"),
+    "decisions": _DECISIONS,  # a row for each epoch in which Slipstream decided
     "steps": ("run_id", "first_step", "steps", "samples", "loss", "seconds", "data_wait_s"),
 }
 CELLS = ("label", "pair", *RUNS)  # columns of cells.csv: which runs the last comparison in a folder is made of
-DERIVED = ("cells.csv", "compare.csv", "compare_policies.csv", "compare.md", "figures")  # replaced by each comparison
+STUDY_CELLS = ("policy", "size", "drop", *CELLS)  # of study_cells.csv: the runs of the last study in a folder
+DERIVED = (  # replaced by each comparison, and by each study
+    *("cells.csv", "compare.csv", "compare_policies.csv", "compare.md", "figures"),
+    *("study_cells.csv", "study.csv", "study.md"),
+)
 _TEXT = """
 run_id status reason system settings dataset model optimizer precision device config_hash code_version machine
-started_at notes lane phase
+started_at notes lane phase label layout policy accuracy hardware measured_on
 """
 TEXT = frozenset(_TEXT.split())  # columns that are not numbers
 
@@ -98,6 +109,13 @@ class Results:
         """A file in a run's folder."""
         try:
             (self.folder(run_id) / name).write_text(text)
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def write_file(self, run_id: str, name: str, write: Callable[[Path], object]) -> None:
+        """A file in a run's folder that `write` makes at the path that it is given."""
+        try:
+            write(self.folder(run_id) / name)
         except OSError as error:
             raise self._unwritable(error) from None
 
@@ -167,11 +185,16 @@ def read_rows(path: Path, columns: Sequence[str] = ()) -> list[dict[str, str]]:
 
 def read(out: Path, table: str) -> pd.DataFrame:
     """A table of a results folder: numbers as numbers, NaN for not measured. UserError for other columns."""
+    return read_file(out / f"{table}.csv", COLUMNS[table])
+
+
+def read_file(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:
+    """Any CSV file of a results folder, likewise; with the columns that it has, where none are named."""
     import pandas as pd
 
-    path = out / f"{table}.csv"
-    frame = pd.DataFrame(read_rows(path, COLUMNS[table]), columns=list(COLUMNS[table]), dtype=object)
-    for column in COLUMNS[table]:
+    rows = read_rows(path, columns)
+    frame = pd.DataFrame(rows, columns=list(columns) or None, dtype=object)
+    for column in frame:
         if column not in TEXT:
             frame[column] = pd.to_numeric(frame[column].replace("", None), errors="coerce")
     return frame

@@ -90,6 +90,7 @@ def _run(
 ) -> dict[str, Any]:
     from baselines import process
     from bench.outcome import Outcome
+    from bench.replay import store
     from bench.trace import trace_json
 
     started_at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
@@ -103,6 +104,9 @@ def _run(
     status, reason, trace = _train(config, data, job, outcome, FileRecorder(results, run_id, progress))
     if trace:
         results.write_text(run_id, "error.txt", trace)
+    if status == "done":
+        facts = store.facts_of(job, outcome.hot_rows_share)
+        results.write_file(run_id, store.FILE, lambda path: store.save(path, facts, list(job.clock.work.steps())))
     if job.clock.spans is not None:
         results.write_text(run_id, TRACE, trace_json(f"{config.system} on {config.dataset}", job.clock.spans))
     for (lane, phase), spent in sorted(job.clock.phases.items()):
@@ -207,7 +211,7 @@ def _measured(outcome: Outcome) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class FileRecorder:
-    """Writes what the loop learns into steps.csv and evals.csv as soon as it is known."""
+    """Writes what the loop learns into steps.csv, evals.csv and decisions.csv as soon as it is known."""
 
     results: Results
     run_id: str
@@ -220,6 +224,10 @@ class FileRecorder:
     def eval(self, **point: Any) -> None:
         """An evaluation on the test split."""
         self.results.append("evals", {"run_id": self.run_id, **point})
+
+    def decision(self, **row: Any) -> None:
+        """What Slipstream decided in an epoch."""
+        self.results.append("decisions", {"run_id": self.run_id, **row})
 
     def progress(self, samples_seen: int, samples_total: int, train_s: float, loss: float) -> None:
         """Shown to whoever watches."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MIN_PAIRS = 3  # two leave an interval of six times their spread to either side, which says nothing
 
@@ -39,10 +39,7 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Estimate
     mean = math.fsum(values) / n
     if n < MIN_PAIRS:
         return Estimate(mean, None, None, n)
-    from scipy.stats import t  # half a second to import, so only where it is needed
-
-    spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    half = float(t.ppf((1 + confidence) / 2, n - 1)) * spread / math.sqrt(n)
+    half = _half_width([_variance(values) / n], [n - 1], confidence)
     return Estimate(mean, mean - half, mean + half, n)
 
 
@@ -61,10 +58,48 @@ def paired_ratio(pairs: Sequence[tuple[float, float]], confidence: float = 0.95)
     statistics, CACM 29(3), for the geometric mean; Kalibera and Jones (2013), Rigorous benchmarking in reasonable
     time, ISMM, for intervals of speed-ups.
     """
-    logs = mean_interval([math.log(first) - math.log(second) for first, second in pairs], confidence)
-    if logs is None or logs.low is None or logs.high is None:
-        return None if logs is None else Estimate(math.exp(logs.value), None, None, logs.n)
-    return Estimate(math.exp(logs.value), math.exp(logs.low), math.exp(logs.high), logs.n)
+    ratios = geometric_mean([[first / second for first, second in pairs]], confidence)
+    return None if ratios is None else replace(ratios, n=len(pairs))
+
+
+def geometric_mean(groups: Sequence[Sequence[float]], confidence: float = 0.95) -> Estimate | None:
+    """The geometric mean over groups of positive ratios, such as one group a data set, each group weighing alike.
+
+    On logarithms it is the mean of the groups' means, with the variance Σ sᵢ² / nᵢ / k² of k independent means, and
+    degrees of freedom by Satterthwaite (1946), An approximate distribution of estimates of variance components,
+    Biometrics Bulletin 2(6). So the interval is about these groups: it holds what repeating the runs would change, and
+    nothing about other data sets. Fleming and Wallace (1986), cited above, for the geometric mean over benchmarks.
+
+    `n` is the number of groups. None without groups or for an empty one; no interval where a group has fewer than
+    MIN_PAIRS ratios.
+    """
+    if not groups or not all(groups):
+        return None
+    logs = [[math.log(ratio) for ratio in group] for group in groups]
+    means = [math.fsum(group) / len(group) for group in logs]
+    value, k = math.fsum(means) / len(means), len(groups)
+    if min(map(len, groups)) < MIN_PAIRS:
+        return Estimate(math.exp(value), None, None, k)
+    variances = [_variance(group) / len(group) / k**2 for group in logs]
+    half = _half_width(variances, [len(group) - 1 for group in groups], confidence)
+    return Estimate(math.exp(value), math.exp(value - half), math.exp(value + half), k)
+
+
+def _variance(values: Sequence[float]) -> float:
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def _half_width(variances: Sequence[float], freedoms: Sequence[int], confidence: float) -> float:
+    """Half the interval of a sum of independent means with these variances and degrees of freedom."""
+    from scipy.stats import t  # half a second to import, so only where it is needed
+
+    variance = math.fsum(variances)
+    if not variance:
+        return 0.0
+    shares = [part / variance for part in variances]
+    freedom = 1 / math.fsum(share**2 / df for share, df in zip(shares, freedoms, strict=True))
+    return float(t.ppf((1 + confidence) / 2, freedom)) * math.sqrt(variance)
 
 
 NO_DIFFERENCE = "no significant difference"

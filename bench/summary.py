@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from bench.published import speedups_text
-from bench.stats import Estimate, paired_difference, paired_ratio, verdict
+from bench.stats import Estimate, geometric_mean, paired_difference, paired_ratio, verdict
 
 MEANS = {  # column of the summary → column of runs.csv, or a share of two
     "auc": "auc_last",
@@ -23,6 +24,7 @@ MEDIANS = ("samples_per_s", "train_s", "prepare_s", "peak_rss_bytes")
 STATUSES = ("done", "diverged", "failed", "interrupted", "skipped", "missing")
 POLICY_KEYS = ("skip", "skip.what", "stale")  # settings in which a policy differs from its references
 REFERENCES = ("none", "random")
+OVER_SETS = "geomean"  # in place of a data set: the geometric mean over all of them, as in results/published
 
 
 def done(rows: pd.DataFrame) -> pd.DataFrame:
@@ -42,9 +44,18 @@ def difference(first: pd.DataFrame, second: pd.DataFrame, column: str) -> Estima
     return paired_difference(paired(first, second, column, ["seed"]))
 
 
+def _times(rows: pd.DataFrame, baseline: pd.DataFrame) -> list[tuple[float, float]]:
+    return paired(baseline, rows, "train_s", ["seed", "pair"])
+
+
 def speedup(rows: pd.DataFrame, baseline: pd.DataFrame) -> Estimate | None:
     """Baseline's time over the system's, paired over seeds and repeats."""
-    return paired_ratio(paired(baseline, rows, "train_s", ["seed", "pair"]))
+    return paired_ratio(_times(rows, baseline))
+
+
+def speedups(rows: pd.DataFrame, baseline: pd.DataFrame) -> list[float]:
+    """The ratio of each pair behind `speedup`."""
+    return [first / second for first, second in _times(rows, baseline)]
 
 
 def spread(name: str, estimate: Estimate | None) -> dict[str, Any]:
@@ -52,6 +63,24 @@ def spread(name: str, estimate: Estimate | None) -> dict[str, Any]:
     if estimate is None:
         return {name: None, f"{name}_low": None, f"{name}_high": None, f"{name}_n": 0}
     return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high, f"{name}_n": estimate.n}
+
+
+def count_statuses(rows: pd.DataFrame) -> dict[str, Any]:
+    """How many runs ended how, and the first reason given."""
+    return {
+        **{f"num_{status}": int((rows["status"] == status).sum()) for status in STATUSES},
+        "reason": next((reason for reason in rows["reason"] if reason), ""),
+    }
+
+
+def against(runs: pd.DataFrame, references: Mapping[str, pd.DataFrame], name: str) -> dict[str, Any]:
+    """AUC and log loss minus those of each reference, but not of the reference of this `name`, which the runs are."""
+    line: dict[str, Any] = {}
+    for reference, other in references.items():
+        for column in ("auc", "logloss"):
+            estimate = None if name == reference else difference(runs, other, f"{column}_last")
+            line |= spread(f"{column}_vs_{reference}", estimate)
+    return line
 
 
 def _one(rows: pd.DataFrame, baseline: pd.DataFrame, is_baseline: bool) -> dict[str, Any]:
@@ -62,8 +91,7 @@ def _one(rows: pd.DataFrame, baseline: pd.DataFrame, is_baseline: bool) -> dict[
     return {
         "system": rows["system"].iloc[0],
         "settings": rows["settings"].iloc[0],
-        **{f"num_{status}": int((rows["status"] == status).sum()) for status in STATUSES},
-        "reason": next((reason for reason in rows["reason"] if reason), ""),
+        **count_statuses(rows),
         **{column: good[column].median() for column in MEDIANS},
         **spread("speedup", ratio),
         "verdict": "baseline" if is_baseline else verdict(ratio, 1.0, "faster", "slower"),
@@ -76,7 +104,10 @@ def _one(rows: pd.DataFrame, baseline: pd.DataFrame, is_baseline: bool) -> dict[
 
 
 def summarise(cells: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """One row for each data set and label, in the order of the comparison. `cells` are runs with `label` and `pair`."""
+    """One row for each data set and label, in the order of the comparison. `cells` are runs with `label` and `pair`.
+
+    With two or more data sets, rows of the data set `geomean` follow: each label's geometric mean over all of them.
+    """
     summary = []
     for (dataset, label), rows in cells.groupby(["dataset", "label"], sort=False):
         same = cells[(cells["dataset"] == dataset) & (cells["label"] == baseline)]
@@ -84,7 +115,34 @@ def summarise(cells: pd.DataFrame, baseline: str) -> pd.DataFrame:
         published = "" if rows["settings"].iloc[0] else speedups_text(system, _system_of(same), str(dataset))
         names = {"dataset": dataset, "label": label, "baseline": baseline}
         summary.append({**names, **_one(rows, same, label == baseline), "published_speedup": published})
-    return pd.DataFrame(summary)
+    return pd.DataFrame([*summary, *_over_sets(cells, baseline)])
+
+
+def _over_sets(cells: pd.DataFrame, baseline: str) -> list[dict[str, Any]]:
+    """One row for each label over all data sets; none where there is one data set only."""
+    sets = list(dict.fromkeys(cells["dataset"]))
+    same = cells[cells["label"] == baseline]
+    if len(sets) < 2:
+        return []
+    return [_over(sets, rows, same, str(label), baseline) for label, rows in cells.groupby("label", sort=False)]
+
+
+def _over(sets: list[str], rows: pd.DataFrame, same: pd.DataFrame, label: str, baseline: str) -> dict[str, Any]:
+    """A label's geometric mean over the data sets. One without a finished pair of runs leaves no mean, but its name."""
+    is_baseline, system = label == baseline, str(rows["system"].iloc[0])
+    ratios = {name: speedups(rows[rows["dataset"] == name], same[same["dataset"] == name]) for name in sets}
+    missing = [name for name, found in ratios.items() if not found]
+    mean = None if is_baseline else geometric_mean(list(ratios.values()))
+    settings = rows["settings"].iloc[0]
+    return {
+        **{"dataset": OVER_SETS, "label": label, "baseline": baseline, "system": system, "settings": settings},
+        **count_statuses(rows),
+        "reason": f"no finished pair of runs with {baseline} on {', '.join(missing)}" if missing else "",
+        **spread("speedup", mean),
+        "verdict": "baseline" if is_baseline else verdict(mean, 1.0, "faster", "slower"),
+        **{key: value for name in ("auc_diff", "logloss_diff") for key, value in spread(name, None).items()},
+        "published_speedup": "" if settings else speedups_text(system, _system_of(same), OVER_SETS),
+    }
 
 
 def _system_of(rows: pd.DataFrame) -> str:
@@ -116,10 +174,6 @@ def summarise_policies(cells: pd.DataFrame) -> pd.DataFrame:
             good = done(runs)
             line["skipped_share"] = (good["samples_skipped"] / good["samples_seen"]).mean()
             line["train_s"] = good["train_s"].median()
-            for reference in REFERENCES:
-                other = group[group["policy"] == reference]
-                for column in ("auc", "logloss"):
-                    estimate = None if name == reference else difference(runs, other, f"{column}_last")
-                    line |= spread(f"{column}_vs_{reference}", estimate)
-            summary.append(line)
+            references = {reference: group[group["policy"] == reference] for reference in REFERENCES}
+            summary.append(line | against(runs, references, str(name)))
     return pd.DataFrame(summary)

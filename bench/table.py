@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from bench.stats import NO_DIFFERENCE, NO_INTERVAL, Estimate, verdict
-from bench.summary import REFERENCES, STATUSES
+from bench.summary import OVER_SETS, REFERENCES, STATUSES
 
 MB, MILLION = 1e6, 1e6
 WIDTH = 120  # columns of the notes under the tables
@@ -69,6 +69,12 @@ def plus_minus(row: pd.Series, name: str, form: str = "+.4f") -> str:
     return f"{value} ± {(row[f'{name}_high'] - row[f'{name}_low']) / 2:.4f}"
 
 
+def share_interval(row: pd.Series, name: str) -> str:
+    """A share with its interval, in per cent."""
+    value, low, high = (number(row[column], ".1f", 0.01) for column in (name, f"{name}_low", f"{name}_high"))
+    return f"{value} % [{low}, {high}]" if low else f"{value} %" if value else ""
+
+
 def statuses(row: pd.Series) -> str:
     """How many runs ended how: `3` that are done, or `2 + 1 failed`."""
     counts = {status: int(row[f"num_{status}"]) for status in STATUSES}
@@ -110,7 +116,18 @@ POLICIES: tuple[Column, ...] = (
     ),
     ("n", lambda row: str(max(int(row[f"auc_vs_{reference}_n"]) for reference in REFERENCES))),
 )
-WORDS = ("verdict on time", "runs", "published on GPU servers (source)", "policy")
+OVER: tuple[Column, ...] = (
+    ("system", lambda row: row["label"]),
+    ("speed-up [95 %]", lambda row: interval(row, "speedup", ".2f")),
+    ("verdict on time", lambda row: row["verdict"] or "no mean: see below"),
+    ("data sets", lambda row: number(row["speedup_n"] or None)),
+    ("runs", statuses),
+    ("published over the papers' sets (source)", lambda row: row["published_speedup"]),
+)
+WORDS = (
+    *("verdict on time", "runs", "policy"),
+    *("published on GPU servers (source)", "published over the papers' sets (source)"),
+)
 
 
 def build(title: str, columns: Sequence[Column], frame: pd.DataFrame) -> Table:
@@ -120,10 +137,14 @@ def build(title: str, columns: Sequence[Column], frame: pd.DataFrame) -> Table:
 
 
 def tables(summary: pd.DataFrame, policies: pd.DataFrame) -> list[Table]:
-    """The tables of a comparison, data set by data set."""
+    """The tables of a comparison, data set by data set, and the geometric mean over several."""
     built = []
     for dataset, rows in summary.groupby("dataset", sort=False):
         baseline = rows["baseline"].iloc[0]
+        if dataset == OVER_SETS:
+            sets = ", ".join(dict.fromkeys(summary["dataset"][summary["dataset"] != OVER_SETS]))
+            built.append(build(f"geometric mean over {sets}: measured here, against {baseline}", OVER, rows))
+            continue
         built.append(build(f"{dataset}: measured here, against {baseline}", MAIN, rows))
         built.append(build(f"{dataset}: log loss and work of a run, and what the papers published", WORK, rows))
         if len(policies) and len(chosen := policies[policies["dataset"] == dataset]):
@@ -143,6 +164,11 @@ def notes(cells: pd.DataFrame, summary: pd.DataFrame, policies: pd.DataFrame, nu
         "interleaved runs.",
         f"'{NO_DIFFERENCE}': the interval holds 1. '{NO_INTERVAL}': take more --seeds or --repeats.",
     ]
+    if (summary["dataset"] == OVER_SETS).any():
+        lines.append(
+            "Geometric mean over data sets: each weighs alike. Its interval is about these data sets, from what "
+            "differs between their paired runs; it says nothing about others."
+        )
     if num_before:
         lines.append(
             f"{num_before} of the {len(cells)} runs were made by an earlier command: their times are not interleaved "
@@ -172,10 +198,8 @@ def judgements(policies: pd.DataFrame) -> list[str]:
     for _, row in policies[policies["policy"] == "stale"].iterrows():
         for reference in REFERENCES:
             name = f"auc_vs_{reference}"
-            if not row[f"{name}_n"]:
+            if (estimate := estimate_of(row, name)) is None:
                 continue
-            low, high = (none_if_nan(row[f"{name}_{end}"]) for end in ("low", "high"))
-            estimate = Estimate(row[name], low, high, int(row[f"{name}_n"]))
             said = verdict(estimate, 0.0, "higher", "lower")
             lines.append(
                 f"{row['dataset']}, {row['layout']}'s layout: AUC of skip=stale minus that of skip={reference} is "
@@ -198,15 +222,26 @@ def none_if_nan(value: float) -> float | None:
     return None if pd.isna(value) else float(value)
 
 
+def estimate_of(row: pd.Series, name: str) -> Estimate | None:
+    """An estimate from its four columns: the other way of `bench.summary.spread`."""
+    if not row[f"{name}_n"]:
+        return None
+    low, high = (none_if_nan(row[f"{name}_{end}"]) for end in ("low", "high"))
+    return Estimate(float(row[name]), low, high, int(row[f"{name}_n"]))
+
+
 def _ends(summary: pd.DataFrame) -> list[str]:
-    """One line for each system with runs that did not end well."""
+    """One line for each system with runs that did not end well, or without a geometric mean."""
+    over = summary["dataset"] == OVER_SETS
     total = sum(summary[f"num_{status}"] for status in STATUSES)
-    ended = summary[summary["num_done"] < total]
+    ended = summary[~over & (summary["num_done"] < total)]
     reasons = [str(reason or "not run yet").rstrip(".") for reason in ended["reason"]]
-    return [
+    lines = [
         f"{row['label']} on {row['dataset']}: {statuses(row)}; {reason}. In no mean."
         for reason, (_, row) in zip(reasons, ended.iterrows(), strict=True)
     ]
+    without = summary[over & (summary["reason"] != "")]
+    return lines + [f"{row['label']}: no geometric mean, {row['reason']}." for _, row in without.iterrows()]
 
 
 def as_text(built: Sequence[Table], lines: Sequence[str]) -> str:

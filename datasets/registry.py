@@ -6,6 +6,7 @@ Behind a name stands a module, `package.module`, or an object in one, `package.m
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -26,9 +27,15 @@ DATASETS = {
 }
 
 
+@cache
+def _installed(group: str) -> dict[str, str]:
+    """Names that installed packages add; once, since every file of every package's metadata is read for it."""
+    return {point.name: point.value for point in entry_points(group=group)}
+
+
 def names(builtin: dict[str, str], group: str) -> dict[str, str]:
     """The built-in names and those that installed packages add under the entry-point group."""
-    return {point.name: point.value for point in entry_points(group=group)} | builtin
+    return _installed(group) | builtin
 
 
 def load(kind: str, name: str, known: dict[str, str]) -> Any:

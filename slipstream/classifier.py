@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from baselines.job import Job
 from baselines.placement import scores
 from baselines.system import Kind, Run
 from slipstream.policies import Choice, Kept, load_policy
-from slipstream.sampling import input_changes, search_threshold, stale_lookups
+from slipstream.sampling import Search, input_changes, search_threshold, stale_lookups
 
 MIN_SAMPLE = 4096  # hot inputs that the threshold is sought on, at least
 
@@ -64,18 +65,24 @@ class InputClassifier:
         self._reserved[job.schema.reserved_rows] = True
 
     def decide(self, changes: np.ndarray, watched: np.ndarray, rest: np.ndarray) -> Decision:
-        """The decision about the hot inputs `rest` [n], from the changes of rows [R] while `watched` were trained."""
+        """The decision about the hot inputs `rest` [n], from the changes of rows [R] while `watched` were trained.
+
+        What it was made from is left in the job's `decisions`.
+        """
         job = self._job
         decision = Decision(np.zeros(len(job.train), bool))
+        row: dict[str, Any] = {"hot_rows": len(self._placement.hot_rows), "hot_inputs_left": len(rest)}
+        job.decisions.append(row)
         touched = self._touched(watched)
         if job.settings["stale"] == "touched-only":
             changes = np.where(touched, changes, np.inf)
-        threshold = self._threshold(changes, rest) if len(rest) else None
-        if threshold is None:
+        search = self._search(changes, rest) if len(rest) else Search()
+        row |= {**asdict(search), "inputs_dropped": 0}
+        if search.threshold is None:
             job.notes.append("no threshold found")
             return decision
-        stale_rows = changes < threshold
-        self._note(threshold, stale_rows, touched)
+        stale_rows = changes < search.threshold
+        row |= self._note(search.threshold, stale_rows, touched)
         if job.settings["skip.what"] == "updates":
             with self.phase("classify"):
                 self._placement.freeze(torch.from_numpy(stale_rows))
@@ -85,6 +92,7 @@ class InputClassifier:
         if kept.weights is not None:
             decision.weights = np.ones(len(job.train), np.float32)
             decision.weights[rest] = kept.weights
+        row["inputs_dropped"] = len(rest) - int(kept.keep.sum())
         return decision
 
     def phase(self, name: str) -> AbstractContextManager[None]:
@@ -92,12 +100,13 @@ class InputClassifier:
         clock = self._job.clock
         return clock.phase(name) if self._job.settings["skip"] == "stale" else clock.paused()
 
-    def _threshold(self, changes: np.ndarray, rest: np.ndarray) -> float | None:
+    def _search(self, changes: np.ndarray, rest: np.ndarray) -> Search:
         settings = self._job.settings
         with self.phase("threshold"):
             size = min(len(rest), max(MIN_SAMPLE, round(settings["slipstream.sample"] * len(rest))))
             sample = self._random.choice(rest, size, replace=False)
             values = input_changes(changes, self._reserved, self._job.train.row_ids(sample), self._needed)
+            self._job.clock.count(lookups_scanned=size * self._job.schema.num_lookups)
             target, tolerance = settings["slipstream.drop"], settings["slipstream.tolerance"]
             return search_threshold(values, target, settings["slipstream.t_max"], tolerance)
 
@@ -113,7 +122,8 @@ class InputClassifier:
 
     def _count(self, inputs: np.ndarray, marks: np.ndarray) -> np.ndarray:
         """[n, Q]: lookups of marked rows in each sequence of the inputs."""
-        return count_marked(self._job.train, inputs, marks, self._job.threads)
+        self._job.clock.count(lookups_scanned=len(inputs) * self._job.schema.num_lookups)
+        return count_marked(self._job.train, inputs, marks)
 
     def _ask_policy(self, stale: np.ndarray, rest: np.ndarray) -> Kept:
         def logits() -> np.ndarray:
@@ -133,10 +143,13 @@ class InputClassifier:
             touched[self._job.train.row_ids(watched)] = True
         return touched
 
-    def _note(self, threshold: float, stale_rows: np.ndarray, touched: np.ndarray) -> None:
+    def _note(self, threshold: float, stale_rows: np.ndarray, touched: np.ndarray) -> dict[str, int]:
+        """Say how many rows are stale; returned for decisions.csv."""
         with self._job.clock.paused():
             stale, hot = int(stale_rows.sum()), len(self._placement.hot_rows)
-            untouched = int((stale_rows & ~touched).sum()) / max(stale, 1)
+            untouched = int((stale_rows & ~touched).sum())
+            share = untouched / max(stale, 1)
             self._job.notes.append(
-                f"T={threshold:.3g}: {stale / hot:.1%} of the hot rows stale, {untouched:.1%} of these not touched"
+                f"T={threshold:.3g}: {stale / hot:.1%} of the hot rows stale, {share:.1%} of these not touched"
             )
+        return {"stale_rows": stale, "stale_rows_untouched": untouched}

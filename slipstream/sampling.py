@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from datasets.schema import Schema
 
 MAX_STEPS = 25
+
+
+@dataclass(frozen=True)
+class Search:
+    """How a search for the threshold T ended. The fields are columns of decisions.csv."""
+
+    threshold: float | None = None  # None where none was found
+    iterations: int = 0
+    sampled_inputs: int = 0
+    sample_drop_ratio: float | None = None  # share of the sample that was droppable at the last T tried
 
 
 def stale_lookups(schema: Schema, alpha: int) -> list[tuple[slice, int]]:
@@ -35,17 +46,17 @@ def input_changes(
     return np.max(each, axis=0)
 
 
-def search_threshold(droppable_above: np.ndarray, target: float, t_max: float, tolerance: float) -> float | None:
+def search_threshold(droppable_above: np.ndarray, target: float, t_max: float, tolerance: float) -> Search:
     """T in [0, t_max] at which the share of droppable inputs is within `tolerance` of the target drop ratio D.
 
     Bisection, at most 25 steps, as in the authors' code (papers' section 1.4). An input is droppable where T is above
-    its value of `droppable_above`. None where no T was found.
+    its value of `droppable_above` [n], n > 0.
     """
-    low, high = 0.0, t_max
-    for _ in range(MAX_STEPS):
+    low, high, ratio = 0.0, t_max, 0.0
+    for step in range(MAX_STEPS):
         threshold = (low + high) / 2
         ratio = float(np.mean(droppable_above < threshold))
         if abs(ratio - target) <= tolerance:
-            return threshold
+            return Search(threshold, step + 1, len(droppable_above), ratio)
         low, high = (threshold, high) if ratio < target else (low, threshold)
-    return None
+    return Search(None, MAX_STEPS, len(droppable_above), ratio)

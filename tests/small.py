@@ -200,6 +200,7 @@ class Notebook:
     def __init__(self) -> None:
         self.steps: list[dict[str, Any]] = []
         self.evals: list[dict[str, Any]] = []
+        self.decisions: list[dict[str, Any]] = []
 
     def step(self, **window: Any) -> None:
         """Remember it."""
@@ -208,6 +209,10 @@ class Notebook:
     def eval(self, **point: Any) -> None:
         """Remember it."""
         self.evals.append(point)
+
+    def decision(self, **row: Any) -> None:
+        """Remember it."""
+        self.decisions.append(row)
 
     def progress(self, samples_seen: int, samples_total: int, train_s: float, loss: float) -> None:
         """Nothing."""

@@ -50,7 +50,7 @@ def test_a_command_of_the_readme_runs(
         words += [*SMALL, "--out", str(tmp_path / "out")]
     if words[0] == "compare":
         words += ["--seeds", "0"]
-    if words[0] == "plot":
+    if words[0] in ("plot", "report", "replay"):
         before = ["compare", "--systems", "dlrm", "--seeds", "0", *SMALL, "--out", words[words.index("--out") + 1]]
         assert main(before) == 0
     assert main(words) == 0, capsys.readouterr().err

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from bench.figures.common import COLOURS, Source, by_label, caption, counts, plain
+from bench.figures.common import COLOURS, Source, by_label, caption, counts, plain, unfinished
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,10 +81,11 @@ def accuracy_over_time(source: Source, cells: pd.DataFrame, dataset: str) -> Fig
         "median time, mean AUC, as in the table; bars: standard errors over seeds, where there are several. "
         "Numbers: see the legend. At an arrow, a system lies beyond the axis."
     )
-    return caption(figure, text)
+    return caption(figure, text + unfinished(source, dataset))
 
 
-def _style(index: int) -> dict[str, Any]:
+def marker_style(index: int) -> dict[str, Any]:
+    """Of the system of that number: its colour, and a marker that does without colour."""
     colour = COLOURS[index % len(COLOURS)]
     hollow = index // len(MARKERS) % 2 == 1
     return {
@@ -99,7 +100,7 @@ def _line(axes: Axes, index: int, line: pd.DataFrame, name: str) -> None:
     join = "-" if len(line) > 1 else "none"
     axes.errorbar(
         line["train_s"], line["auc"], xerr=_bars(line["train_s_error"]), yerr=_bars(line["auc_error"]),
-        linestyle=join, linewidth=1, elinewidth=0.7, ecolor="#AAAAAA", label=name, zorder=3, **_style(index),
+        linestyle=join, linewidth=1, elinewidth=0.7, ecolor="#AAAAAA", label=name, zorder=3, **marker_style(index),
     )  # fmt: skip
 
 

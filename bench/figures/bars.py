@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from bench.figures.common import ORANGE, SKY, Source, by_label, caption, counts, height, plain, rows
+from bench.figures.common import (
+    ORANGE,
+    SKY,
+    Source,
+    by_label,
+    caption,
+    counts,
+    height,
+    of_dataset,
+    plain,
+    rows,
+    unfinished,
+    without_runs,
+)
 from bench.stats import Estimate
 from bench.summary import difference, policy, speedup
 
@@ -143,17 +156,15 @@ def speedups(source: Source, cells: pd.DataFrame, dataset: str) -> Figure | None
     """Speed-up of each system over the baseline."""
     base = cells[cells["label"] == source.baseline]
     found = [(label, speedup(runs, base)) for label, runs in by_label(cells) if label != source.baseline]
-    bars = [Bar(label, estimate, _ratio(estimate)) for label, estimate in found if estimate]
+    bars = [Bar(label, estimate, ratio_text(estimate)) for label, estimate in found if estimate]
     estimates = [estimate for _, estimate in found if estimate]
     if not bars:
         return None
+    bars += [Bar(label, None, said) for label, said in without_runs(of_dataset(source.cells, dataset)).items()]
     figure, (axes,) = _figure(f"Speed-up over {source.baseline} on {dataset}", [len(bars)])
-    axes.set_xscale("log")
-    scale = fit(estimates, 1.0, _log, math.exp)
+    scale = fit(estimates, 1.0, log, math.exp)
     draw(axes, bars, scale)
-    ticks = _ticks(scale)
-    axes.set_xticks(ticks, [f"{tick:.3g}" if tick > 1 else f"{tick:.2g}" for tick in ticks])
-    axes.set_xticks([], minor=True)
+    ratio_axis(axes, scale)
     axes.set_xlabel(f"training time of {source.baseline} / training time of the system (logarithmic)")
     text = (
         f"Further right is faster; the baseline is {source.baseline} (1 = as fast). Geometric means of paired runs "
@@ -161,6 +172,15 @@ def speedups(source: Source, cells: pd.DataFrame, dataset: str) -> Figure | None
         "difference shown, the interval holds 1 or one pair leaves none. An arrowhead: goes on beyond the axis."
     )
     return caption(figure, text)
+
+
+def ratio_axis(axes: Axes, scale: Scale) -> None:
+    """Make the axis logarithmic, with telling ratios and their reciprocals as ticks."""
+    axes.set_xscale("log")
+    axes.set_xlim(scale.low, scale.high)
+    ticks = _ticks(scale)
+    axes.set_xticks(ticks, [f"{tick:.3g}" if tick > 1 else f"{tick:.2g}" for tick in ticks])
+    axes.set_xticks([], minor=True)
 
 
 def _ticks(scale: Scale) -> list[float]:
@@ -174,11 +194,13 @@ def _ticks(scale: Scale) -> list[float]:
     return sorted(tick for tick in both if scale.low <= tick <= scale.high)
 
 
-def _log(value: float) -> float:
+def log(value: float) -> float:
+    """The logarithm, of 0 too."""
     return math.log(value) if value > 0 else -math.inf
 
 
-def _ratio(estimate: Estimate) -> str:
+def ratio_text(estimate: Estimate) -> str:
+    """A ratio with its interval."""
     if estimate.low is None or estimate.high is None:
         return f"{estimate.value:.2f} (one pair)"
     return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.{2 if estimate.high < 100 else 0}f}]"
@@ -228,4 +250,4 @@ def skip_policies(source: Source, cells: pd.DataFrame, dataset: str) -> Figure |
         "a policy. Grey and dotted: no difference shown, the interval holds 0 or too few seeds leave none. Arrowhead: "
         "goes on beyond the axis."
     )
-    return caption(figure, text)
+    return caption(figure, text + unfinished(source, dataset))

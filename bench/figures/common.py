@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -24,10 +24,14 @@ CAPTION_WIDTH = 110  # characters
 class Source:
     """What the figures are drawn from."""
 
-    cells: pd.DataFrame  # runs with `label` and `pair`
+    cells: pd.DataFrame  # runs of the last comparison, failed ones too, with `label` and `pair`
     evals: pd.DataFrame
     phases: pd.DataFrame
     baseline: str
+    decisions: pd.DataFrame = field(default_factory=pd.DataFrame)
+    study: pd.DataFrame = field(default_factory=pd.DataFrame)  # study.csv; empty without a study, as is the next
+    study_cells: pd.DataFrame = field(default_factory=pd.DataFrame)  # the runs behind it, with `label`
+    replay: pd.DataFrame = field(default_factory=pd.DataFrame)  # replay.csv; empty where nothing was replayed
 
 
 def by_label(cells: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -36,15 +40,36 @@ def by_label(cells: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         yield str(label), rows
 
 
+def of_dataset(frame: pd.DataFrame, dataset: str) -> pd.DataFrame:
+    """The rows of a data set."""
+    return frame[frame["dataset"] == dataset] if len(frame) else frame
+
+
+def without_runs(cells: pd.DataFrame) -> dict[str, str]:
+    """The systems that no run finished of, each with what became of its runs: `failed`, `2 failed, 1 diverged`."""
+    said = {}
+    for label, runs in by_label(cells):
+        if not (runs["status"] == "done").any():
+            ends = runs["status"].value_counts()
+            said[label] = ", ".join(f"{count} {status}" for status, count in ends.items())
+    return said
+
+
+def unfinished(source: Source, dataset: str) -> str:
+    """What a caption says of systems that are not in the figure, since no run of them finished; begins with a blank."""
+    failed = without_runs(of_dataset(source.cells, dataset))
+    return f" No finished run: {'; '.join(f'{label} ({said})' for label, said in failed.items())}." if failed else ""
+
+
 def counts(numbers: list[int], of: str) -> str:
     """How many runs or pairs stand behind each value."""
     low, high = min(numbers), max(numbers)
     return f"n = {low} {of}" if low == high else f"n = {low} to {high} {of}"
 
 
-def caption(figure: Figure, text: str) -> Figure:
-    """Lines of text under the lowest panel."""
-    figure.axes[-1].annotate(
+def caption(figure: Figure, text: str, under: Axes | None = None) -> Figure:
+    """Lines of text under a panel, the last one if none is named."""
+    (under or figure.axes[-1]).annotate(
         textwrap.fill(text, CAPTION_WIDTH), (0.5, 0.0), (0, -42), xycoords="axes fraction",
         textcoords="offset points", ha="center", va="top", fontsize=8,
     )  # fmt: skip
@@ -54,6 +79,12 @@ def caption(figure: Figure, text: str) -> Figure:
 def plain(axes: Axes) -> None:
     """No frame above and to the right."""
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def say_in_rows(axes: Axes, said_at: dict[int, str]) -> None:
+    """Text in place of a bar, by the number of the row: what became of the runs of a system."""
+    for place, said in said_at.items():
+        axes.text(0.01, place, said, transform=axes.get_yaxis_transform(), va="center", fontsize=9, style="italic")
 
 
 def rows(axes: Axes, names: list[str]) -> None:

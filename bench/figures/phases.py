@@ -6,7 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from bench.figures.common import BLUE, GREEN, ORANGE, PINK, SKY, Source, by_label, caption, counts, height, plain, rows
+from bench.figures.common import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    PINK,
+    SKY,
+    Source,
+    by_label,
+    caption,
+    counts,
+    height,
+    plain,
+    rows,
+    unfinished,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,4 +104,4 @@ def time_by_phase(source: Source, cells: pd.DataFrame, dataset: str) -> Figure |
         "an even number, the mean of the two in the middle), so its length is the table's train s; "
         f"{counts(runs, 'runs')} a system. The main lane only; what runs beside it is in phases.csv."
     )
-    return caption(figure, text)
+    return caption(figure, text + unfinished(source, dataset))

@@ -101,6 +101,9 @@ class Silent:
     def eval(self, **point: Any) -> None:
         """An evaluation."""
 
+    def decision(self, **row: Any) -> None:
+        """What Slipstream decided."""
+
     def progress(self, samples_seen: int, samples_total: int, train_s: float, loss: float) -> None:
         """How far it is."""
 

@@ -14,16 +14,30 @@ Measure = Callable[[Round], float]
 
 
 @dataclass(frozen=True)
-class Target:
-    """One line of the table."""
+class Limit:
+    """What a value has to reach: one line of the table."""
 
     name: str
     at_least: float
     wanted: float
-    measure: Measure
-    needs: tuple[str, ...]  # contenders
     unit: str = "×"
     most: bool = False  # whether the value has to be at most, not at least
+
+    def verdict(self, value: float) -> str:
+        """`reached as wanted`, `reached` or `missed`."""
+        for word, limit in (("reached as wanted", self.wanted), ("reached", self.at_least)):
+            if value <= limit if self.most else value >= limit:
+                return word
+        return "missed"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A limit for what is read off the rounds of a group."""
+
+    limit: Limit
+    measure: Measure
+    needs: tuple[str, ...]  # contenders
     proportional: bool = True  # ratios and rates are averaged as logarithms
 
     def estimate(self, rounds: Sequence[Round]) -> Estimate | None:
@@ -37,21 +51,14 @@ class Target:
         ends = [None if end is None else math.exp(end) for end in (logs.low, logs.high)]
         return Estimate(math.exp(logs.value), ends[0], ends[1], logs.n)
 
-    def verdict(self, value: float) -> str:
-        """`reached as wanted`, `reached` or `missed`."""
-        for word, limit in (("reached as wanted", self.wanted), ("reached", self.at_least)):
-            if value <= limit if self.most else value >= limit:
-                return word
-        return "missed"
 
-
-def faster(name: str, than: str, at_least: float, wanted: float, label: str = "") -> Target:
+def faster(name: str, than: str, at_least: float, wanted: float, label: str) -> Target:
     """Inputs a second over another's."""
 
     def measure(taken: Round) -> float:
         return taken[name].per_s / taken[than].per_s
 
-    return Target(label or f"{name} / {than}", at_least, wanted, measure, (name, than))
+    return Target(Limit(label, at_least, wanted), measure, (name, than))
 
 
 def cost_per_trained(name: str, than: str, at_least: float, wanted: float) -> Target:
@@ -61,7 +68,7 @@ def cost_per_trained(name: str, than: str, at_least: float, wanted: float) -> Ta
         ours, theirs = taken[name], taken[than]
         return (ours.trained / ours.train_s) / (theirs.trained / theirs.train_s)
 
-    return Target(f"{name} / {than}, per trained input", at_least, wanted, measure, (name, than))
+    return Target(Limit(f"{name} / {than}, per trained input", at_least, wanted), measure, (name, than))
 
 
 def share_of_peak(name: str, peak: str, at_least: float, wanted: float) -> Target:
@@ -72,7 +79,7 @@ def share_of_peak(name: str, peak: str, at_least: float, wanted: float) -> Targe
         assert sample.dense_flops is not None and sample.dense_s is not None
         return sample.dense_flops / sample.dense_s / taken[peak].per_s
 
-    return Target(f"dense FLOP/s of {name} / {peak}", at_least, wanted, measure, (name, peak), unit="")
+    return Target(Limit(f"dense FLOP/s of {name} / {peak}", at_least, wanted, unit=""), measure, (name, peak))
 
 
 def time_saved(skipping: str, none: str, at_least: float, wanted: float) -> Target:
@@ -84,7 +91,7 @@ def time_saved(skipping: str, none: str, at_least: float, wanted: float) -> Targ
         return (everything.train_s - kept.train_s) / would_cost if would_cost else math.nan
 
     label = f"time that {skipping} saves, of what the skipped would cost"
-    return Target(label, at_least, wanted, measure, (skipping, none), unit="", proportional=False)
+    return Target(Limit(label, at_least, wanted, unit=""), measure, (skipping, none), proportional=False)
 
 
 def waiting(name: str, at_most: float, wanted: float) -> Target:
@@ -94,9 +101,9 @@ def waiting(name: str, at_most: float, wanted: float) -> Target:
         return (taken[name].data_wait_s or 0.0) / taken[name].train_s
 
     label = f"waiting for data, of {name}'s time"
-    return Target(label, at_most, wanted, measure, (name,), unit="", most=True, proportional=False)
+    return Target(Limit(label, at_most, wanted, unit="", most=True), measure, (name,), proportional=False)
 
 
 def millions_per_s(name: str, at_least: float, wanted: float, label: str) -> Target:
     """Inputs a second, in millions."""
-    return Target(label, at_least, wanted, lambda taken: taken[name].per_s / 1e6, (name,), unit=" M/s")
+    return Target(Limit(label, at_least, wanted, unit=" M/s"), lambda taken: taken[name].per_s / 1e6, (name,))

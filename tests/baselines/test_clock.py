@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from baselines.clock import MAIN, Clock
+from baselines.work import Par, Seq, Stage, leaves
 from tests.small import Time
 
 
@@ -108,3 +109,47 @@ def test_an_error_leaves_the_clock_in_order(clock: Clock, time: Time) -> None:
     with pytest.raises(KeyError), clock.run(), clock.paused():
         raise KeyError
     assert clock.train_s == 2
+
+
+def test_what_is_counted_is_the_work_of_its_step(clock: Clock) -> None:
+    with clock.run():
+        with clock.phase("a"):
+            clock.count(rows_read=3, tables=2)
+            clock.count("device", rows_read=4, row_updates_skipped=0)
+        clock.end_step("plain")
+        with clock.paused():
+            clock.count(rows_read=9)
+            clock.end_step("plain")
+        with clock.phase("b"):
+            clock.count(link_to_host_bytes=5)  # which says where it happens
+        clock.end_step("between", steps=0)
+    clock.end_step("plain")
+    first, second = clock.work.steps()
+    stages = [
+        ("host", "rows_read", "a"),
+        ("host", "tables", "a"),
+        ("device", "rows_read", "a"),
+        ("step", "plain", "step"),
+    ]
+    assert (leaves(first.tree), first.amounts.tolist()) == (stages, [[3, 2, 4, 1]])
+    assert (leaves(second.tree), second.amounts.tolist()) == ([("link", "link_to_host_bytes", "b")], [[5]])
+    assert clock.totals["rows_read"] == 7 and "tables" not in clock.totals  # which is of the work only
+
+
+def test_the_work_of_another_lane_is_beside_that_of_the_main_one(clock: Clock) -> None:
+    def beside() -> None:
+        with clock.phase("gather", "side"):
+            clock.count(rows_read=9)
+
+    with clock.run(), clock.phase("work"):
+        clock.fork()
+        thread = threading.Thread(target=beside)
+        thread.start()
+        clock.count(rows_read=2)
+        thread.join()
+        clock.join()
+        clock.end_step("mixed", steps=0)
+    (steps,) = clock.work.steps()
+    main, side = (("host", "rows_read", phase) for phase in ("work", "gather"))
+    assert steps.tree == Seq((Seq(()), Par((Seq((Stage(*main),)), Seq((Stage(*side),)))), Seq(())))
+    assert steps.amounts.tolist() == [[2, 9]]

@@ -56,7 +56,7 @@ def test_an_input_is_hot_when_all_its_lookups_in_all_steps_are(num_rows: int, se
     rows = hotset.hot_rows(hotset.count_accesses(split, inputs), num_rows, split.schema.reserved_rows)
     marks = np.isin(np.arange(split.schema.num_rows), rows)
     expected = marks[split.row_ids(inputs)].all(axis=1)
-    assert (hotset.hot_inputs(split, inputs, marks, threads=2) == expected).all()
+    assert (hotset.hot_inputs(split, inputs, marks) == expected).all()
 
 
 @pytest.mark.parametrize(("given", "rows"), [("31", 0), ("32", 1), ("3200", 100)])

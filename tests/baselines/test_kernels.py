@@ -69,16 +69,66 @@ def test_update_takes_gradients_that_are_not_contiguous() -> None:
     assert_same_as_plain((weights, frozen, rows, grads.t().contiguous().t()), "sgd")
 
 
+@settings(deadline=None)
+@given(
+    lookups=st.lists(st.tuples(st.integers(0, 9), st.integers(-1, 3)), max_size=60),
+    width=st.sampled_from([1, 16, 17]),
+    threads=st.integers(1, 3),
+)
+def test_rows_of_two_tables_are_read_and_updated_by_their_places(
+    lookups: list[tuple[int, int]], width: int, threads: int
+) -> None:
+    """A lookup with a place is of the first table; each row of the others gets one place in the second."""
+    lookups *= 1 + threads * kernels.MIN_PART // max(1, len(lookups))
+    rows, places = torch.tensor(lookups, dtype=torch.int64).view(-1, 2).t().contiguous()
+    is_first = places >= 0
+    unique = kernels.place(rows, places)
+    assert unique.tolist() == list(dict.fromkeys(rows[~is_first].tolist()))
+    first, every = torch.randn(4, width, dtype=torch.float64), torch.randn(10, width, dtype=torch.float64)
+    second = every[unique]
+    found = kernels.gather_both(first, second, places)
+    assert torch.equal(found[is_first], first[places[is_first]])
+    assert torch.equal(found[~is_first], every[rows[~is_first]])
+    before, free = second.clone(), torch.zeros(len(second), dtype=torch.uint8)
+    grads = torch.randn(len(rows), width, dtype=torch.float64)
+    kernels.update(second, row_state("sgd", second), free, -1 - places, grads, lr=1.0)
+    expected = before.index_add(0, -1 - places[~is_first], grads[~is_first], alpha=-1)
+    torch.testing.assert_close(second, expected)
+
+
+def test_distinct() -> None:
+    found, places = kernels.distinct(torch.tensor([7, 3, 7, 7, 9]))
+    assert found.tolist() == [7, 3, 9]
+    assert places.tolist() == [0, 1, 0, 0, 2]
+
+
 def test_gather() -> None:
     weights = torch.arange(12.0).view(4, 3)
     assert kernels.gather(weights, torch.tensor([3, 0, 3])).tolist() == [[9, 10, 11], [0, 1, 2], [9, 10, 11]]
 
 
-def test_marked_lookups() -> None:
+def test_lookups_of_marked_rows_are_counted_for_the_named_inputs() -> None:
     marks = np.array([True, False, True, True])
-    row_ids = np.array([[0, 1, 2], [1, 1, 1], [3, 2, 0]])
-    assert kernels.marked_lookups(marks, row_ids, np.array([[0, 3]])).tolist() == [[2], [0], [3]]
-    assert kernels.marked_lookups(marks, row_ids, np.array([[0, 1], [1, 3]])).tolist() == [[1, 1], [0, 0], [1, 2]]
+    ids, offsets = np.array([[0, 0, 0], [1, 0, -1], [3, 1, -2]], np.int32), np.array([0, 1, 2])
+    inputs = np.array([2, 0, 1])  # whose rows are 3 2 0, 0 1 2, and 1 1 1
+    assert kernels.marked_lookups(marks, ids, offsets, inputs, np.array([[0, 3]])).tolist() == [[3], [2], [0]]
+    parts = np.array([[0, 1], [1, 3]])
+    assert kernels.marked_lookups(marks, ids, offsets, inputs, parts).tolist() == [[1, 2], [1, 1], [0, 0]]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_lookups_are_counted_table_by_table(threads: int) -> None:
+    random, before = np.random.default_rng(threads), torch.get_num_threads()
+    offsets = np.array([0, 0, 4, 10])  # two lookups of the first table
+    ids = random.integers(0, 4, (3 * kernels.MIN_PART, 4)).astype(np.int32)
+    inputs = random.permutation(len(ids))[: 2 * kernels.MIN_PART + 1]
+    counts = np.zeros(14, np.int64)
+    torch.set_num_threads(threads)
+    try:
+        kernels.count_lookups(counts, ids, offsets, inputs)
+    finally:
+        torch.set_num_threads(before)
+    assert counts.tolist() == np.bincount((ids[inputs] + offsets).ravel(), minlength=14).tolist()
 
 
 def test_find_shared() -> None:

@@ -8,9 +8,16 @@ from pathlib import Path
 import pytest
 
 from bench.cli import main
+from bench.figures import FIGURES
 from tests.bench import fakes
 
 Slipbench = Callable[..., int]
+
+
+@pytest.fixture
+def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands draw the speed-ups alone: all figures take seconds."""
+    monkeypatch.setattr("bench.plot.FIGURES", {"speedup": FIGURES["speedup"]})
 
 
 @pytest.fixture

@@ -89,6 +89,7 @@ def train(job: Job, system: Any, outcome: Outcome, recorder: Any, **options: Any
     outcome.logloss_last = 0.5
     outcome.samples_trained = outcome.samples_seen
     recorder.eval(samples_seen=outcome.samples_seen, train_s=job.clock.train_s, auc=outcome.auc_last, logloss=0.5)
+    recorder.decision(epoch=0, samples_seen=8, threshold=None, inputs_dropped=0)
     outcome.notes.append("one")
     job.notes.append("two, with a comma")
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "run": {"system", "dataset", "seed", "profile", *SHARED},
     "compare": {"systems", "datasets", "seeds", "repeats", "baseline", *SHARED},
     "plot": {"out"},
+    "report": {"out"},
     "bench": {"quick", "out"},
     "data prepare": {"source", "option", "set", "on-bad-row", "restart"},
     "data info": set(),

@@ -76,6 +76,21 @@ def test_compare_writes_tables_and_figures(slipbench: Slipbench, capsys: pytest.
             assert (Path("out/figures") / f"{name}-tiny.{kind}").stat().st_size > 1000
 
 
+@pytest.mark.usefixtures("one_figure")
+def test_two_data_sets_have_a_geometric_mean(
+    slipbench: Slipbench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(fakes.DATASETS, "tiny-too", "tests.bench.fakes")
+    assert slipbench("compare --datasets tiny,tiny-too --out out --systems fake,other --seeds 0,1,2") == 0
+    assert "geometric mean over tiny, tiny-too: measured here, against fake" in capsys.readouterr().out
+    summary = pd.read_csv("out/compare.csv")
+    assert summary["dataset"].tolist() == ["tiny"] * 2 + ["tiny-too"] * 2 + ["geomean"] * 2
+    each, mean = summary["speedup"].tolist()[1:4:2], summary["speedup"].iloc[-1]
+    assert mean == pytest.approx((each[0] * each[1]) ** 0.5) and summary["speedup_n"].iloc[-1] == 2
+    assert summary["num_done"].iloc[-1] == 6
+
+
+@pytest.mark.usefixtures("one_figure")
 def test_failed_cell_is_shown_and_in_no_mean(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
     assert slipbench(f"{COMPARE} fake,other:fake.end=crash --seeds 0,1") == 1
     shown = capsys.readouterr()
@@ -85,12 +100,14 @@ def test_failed_cell_is_shown_and_in_no_mean(slipbench: Slipbench, capsys: pytes
     assert shown.err.count("run ") >= 4  # the comparison went on
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_system_that_cannot_run_here_is_skipped(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
     assert slipbench(f"{COMPARE} fake,other:fake.end=refuse --seeds 0") == 0
     shown = capsys.readouterr().out
     assert "1 skipped" in shown and "torchrec is not installed" in shown
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_nothing_is_run_twice(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
     line = f"{COMPARE} fake,other --seeds 0"
     assert slipbench(line) == 0
@@ -100,6 +117,7 @@ def test_nothing_is_run_twice(slipbench: Slipbench, capsys: pytest.CaptureFixtur
     assert len(rows()) == 4 and "2 of 4 runs are done already" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_interrupted_comparison_stops(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
     assert slipbench(f"{COMPARE} fake,other:fake.end=interrupt,other --seeds 0") == 1
     shown = capsys.readouterr()
@@ -107,6 +125,7 @@ def test_interrupted_comparison_stops(slipbench: Slipbench, capsys: pytest.Captu
     assert "goes on from here" in shown.err and "1 missing" in shown.out
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_goes_on_after_a_kill(slipbench: Slipbench, tmp_path: Path) -> None:
     line = "compare --datasets tiny --seeds 0 --systems fake,fake:fake.end=hold,other"
     process = start(tmp_path, line)
@@ -127,6 +146,7 @@ def test_dry_run_runs_nothing(slipbench: Slipbench, capsys: pytest.CaptureFixtur
     assert not Path("out").exists() and not fakes.PLACEMENTS[1000:]
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_config_file_names_systems(slipbench: Slipbench) -> None:
     Path("c.toml").write_text('systems = ["fake", "other"]\ndatasets = "tiny"\nseeds = [0, 1]\nbaseline = "other"\n')
     assert slipbench("compare --config c.toml --out out") == 0
@@ -144,6 +164,7 @@ def test_foreign_files_are_named(slipbench: Slipbench, capsys: pytest.CaptureFix
         assert Path("out/runs.csv").read_bytes() == content
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_damaged_cells_are_named(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
     assert slipbench(f"{COMPARE} fake,other --seeds 0") == 0
     cells = Path("out/cells.csv")
@@ -170,6 +191,7 @@ def test_files_of_others_are_kept(slipbench: Slipbench, capsys: pytest.CaptureFi
     assert [path.name for path in Path("out").iterdir()] == ["compare.md"]
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_full_disk_leaves_no_figure_and_the_table(
     slipbench: Slipbench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,11 +206,13 @@ def test_full_disk_leaves_no_figure_and_the_table(
     assert list(Path("out/figures").iterdir()) == []
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_reason_ends_in_one_full_stop(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
     assert slipbench(f"{COMPARE} fake,other:fake.end=refuse --seeds 0") == 0
     assert "install slipbench[cpu]. In no mean." in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_the_tables_list_systems_in_the_order_they_were_given(slipbench: Slipbench) -> None:
     assert slipbench(f"{COMPARE} fake,other,fake --seeds 0,1") == 0
     assert pd.read_csv("out/cells.csv")["label"].tolist() == ["fake"] * 2 + ["other"] * 2 + ["fake#2"] * 2

@@ -19,7 +19,7 @@ from bench import loop
 from bench.outcome import Diverged, Outcome
 from datasets.loader import Batch
 from datasets.store import Split
-from tests.small import Notebook, Time, build, make_job, make_split
+from tests.small import Notebook, Time, build, hot_settings, make_job, make_split
 
 
 class Expensive(Notebook):
@@ -49,6 +49,17 @@ def test_windows_add_up_to_the_run() -> None:
     outcome, notebook = run(make_job(), window_steps=4)
     assert [window["steps"] for window in notebook.steps] == [4, 4, 4, 2]
     assert sum(window["samples"] for window in notebook.steps) == outcome.samples_trained == 2 * (32 * 6 + 11)
+
+
+def test_decisions_are_recorded_when_they_are_made() -> None:
+    settings = {**hot_settings("slipstream"), "layout.hot_bytes": "9000"}
+    job = make_job("slipstream", num_inputs=32 * 40 + 11, settings=settings)
+    outcome, notebook = run(job, "slipstream")
+    assert [row["epoch"] for row in notebook.decisions] == [0, 1] and job.decisions == []
+    assert sum(row["inputs_dropped"] for row in notebook.decisions) == outcome.samples_skipped > 0
+    first, second = notebook.decisions
+    assert 0 < first["samples_seen"] < len(job.train) < second["samples_seen"] < 2 * len(job.train)
+    assert 0 < first["train_s"] < second["train_s"] < job.clock.train_s
 
 
 def test_evaluation_comes_whenever_so_many_samples_were_seen_and_at_the_end() -> None:

@@ -42,6 +42,10 @@ def test_columns_are_those_of_the_design(tmp_path: Path) -> None:
     assert (
         hashlib.sha256(" ".join(RUNS).encode()).hexdigest()[:12] == "8abaff8ae232"
     )  # whoever reads the files relies on it
+    assert " ".join(COLUMNS["decisions"]) == (
+        "run_id epoch samples_seen train_s threshold iterations sampled_inputs sample_drop_ratio stale_rows hot_rows "
+        "stale_rows_untouched hot_inputs_left inputs_dropped"
+    )
     assert COLUMNS["steps"] == ("run_id", "first_step", "steps", "samples", "loss", "seconds", "data_wait_s")
 
 

@@ -37,6 +37,8 @@ def test_run_done(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> N
     assert int(row["peak_rss_bytes"]) > 1_000_000 and row["machine"] and row["started_at"].endswith("Z")
     assert {row["phase"] for row in read_rows(Path("out/phases.csv"))} == {"dense_forward", "other"}
     assert len(read_rows(Path("out/steps.csv"))) == 2 and len(read_rows(Path("out/evals.csv"))) == 1
+    (decision,) = read_rows(Path("out/decisions.csv"))
+    assert (decision["samples_seen"], decision["threshold"], decision["inputs_dropped"]) == ("8", "", "0")
     folder = Path("out/runs") / row["run_id"]
     assert tomllib.loads((folder / "config.toml").read_text())["set"]["skip"] == "none"
     assert (folder / "env.json").exists() and not (folder / "error.txt").exists()

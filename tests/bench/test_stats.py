@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from bench.stats import (
     NO_DIFFERENCE,
     NO_INTERVAL,
+    geometric_mean,
     mean_interval,
     paired_difference,
     paired_ratio,
@@ -52,6 +53,36 @@ def test_one_pair_has_no_interval_and_none_no_value() -> None:
     assert one is not None and (one.value, one.low, one.high, one.n) == (pytest.approx(1.5), None, None, 1)
     assert paired_ratio([]) is None and paired_difference([]) is None
     assert verdict(one, 1.0, "faster", "slower") == NO_INTERVAL and verdict(None, 1.0, "faster", "slower") == ""
+
+
+def test_geometric_mean_weighs_data_sets_alike() -> None:
+    """However many runs each has; 2 and 8 have the geometric mean 4."""
+    found = geometric_mean([[2.0] * 3, [8.0] * 7])
+    assert found is not None and (found.value, found.low, found.high, found.n) == pytest.approx((4, 4, 4, 2))
+
+
+def test_geometric_mean_of_equal_spreads_is_the_pooled_t_interval() -> None:
+    """Two data sets of three runs with the same spread: Satterthwaite's degrees of freedom are the pooled 2 + 2."""
+    logs = [-0.1, 0.0, 0.1]  # variance 0.01
+    found = geometric_mean([[math.exp(x) for x in logs], [4 * math.exp(x) for x in logs]])
+    assert found is not None and found.low is not None and found.high is not None
+    half = T_4 * math.sqrt(2 * 0.01 / 3 / 4)
+    assert (math.log(found.value), math.log(found.low), math.log(found.high)) == pytest.approx(
+        (math.log(2), math.log(2) - half, math.log(2) + half)
+    )
+
+
+def test_geometric_mean_takes_welchs_degrees_of_freedom() -> None:
+    """One data set without any spread leaves those of the other: 2, whose t is 4.3027."""
+    found = geometric_mean([[1.0, 1.0, 1.0], [math.exp(x) for x in (-0.2, 0.0, 0.2)]])
+    assert found is not None and found.high is not None
+    assert math.log(found.high) == pytest.approx(4.302652729911275 * math.sqrt(0.04 / 3 / 4))
+
+
+def test_geometric_mean_needs_every_data_set() -> None:
+    assert geometric_mean([]) is None and geometric_mean([[1.5, 1.6, 1.7], []]) is None
+    few = geometric_mean([[2.0, 2.0, 2.0], [2.0, 2.0]])
+    assert few is not None and (few.value, few.low, few.high, few.n) == (pytest.approx(2), None, None, 2)
 
 
 def test_verdicts() -> None:

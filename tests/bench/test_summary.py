@@ -57,6 +57,46 @@ def test_repeats_are_no_seeds_for_accuracy() -> None:
     assert (line["auc_diff_n"], line["speedup_n"]) == (1, 3) and pd.isna(line["auc_diff_low"])
 
 
+def two_sets(**fae_on_the_second: Any) -> pd.DataFrame:
+    """dlrm and fae on two data sets, fae twice as fast on the first and eight times on the second."""
+    rows = []
+    for dataset, times in (("synthetic", 2.0), ("kuairand", 8.0)):
+        more = fae_on_the_second if dataset == "kuairand" else {}
+        rows += [cell("dlrm", seed, times + seed, 0.7, dataset=dataset) for seed in range(3)]
+        rows += [cell("fae", seed, (times + seed) / times, 0.7, dataset=dataset, **more) for seed in range(3)]
+    return frame(rows)
+
+
+def test_geometric_mean_over_data_sets_follows_them() -> None:
+    summary = summarise(two_sets(), "dlrm")
+    assert summary["dataset"].tolist() == ["synthetic"] * 2 + ["kuairand"] * 2 + ["geomean"] * 2
+    line = summary.iloc[-1]
+    assert (line["label"], line["speedup"], line["speedup_n"]) == ("fae", pytest.approx(4), 2)
+    assert (line["speedup_low"], line["verdict"], line["num_done"]) == (pytest.approx(4), "faster", 6)
+    assert line["published_speedup"].startswith("2.22 (FAE)")
+    built = tables(summary, pd.DataFrame())
+    assert built[-1].title == "geometric mean over synthetic, kuairand: measured here, against dlrm"
+    assert built[-1].rows[-1][:5] == ("fae", "4.00 [4.00, 4.00]", "faster", "2", "6")
+
+
+def test_one_data_set_has_no_geometric_mean() -> None:
+    cells = two_sets()
+    assert "geomean" not in set(summarise(cells[cells["dataset"] == "synthetic"], "dlrm")["dataset"])
+
+
+def test_data_set_without_a_finished_run_leaves_no_geometric_mean_but_its_name() -> None:
+    cells = two_sets(status="failed", reason="no memory")
+    summary = summarise(cells, "dlrm")
+    line = summary.iloc[-1]
+    assert pd.isna(line["speedup"]) and line["speedup_n"] == 0 and line["verdict"] == ""
+    assert line["reason"] == "no finished pair of runs with dlrm on kuairand"
+    assert tables(summary, pd.DataFrame())[-1].rows[-1][1:5] == ("", "no mean: see below", "", "3 + 3 failed")
+    said = notes(cells, summary, pd.DataFrame())
+    assert "fae: no geometric mean, no finished pair of runs with dlrm on kuairand." in said
+    assert "fae on kuairand: 3 failed; no memory. In no mean." in said
+    assert not any("dlrm: no" in line for line in said)
+
+
 def test_policies_meet_their_own_layout() -> None:
     aucs = {"stale": 0.70, "none": 0.75, "random": 0.69}
     rows = [cell(FAE + name, seed, 1.0, auc + seed / 1000) for seed in range(3) for name, auc in aucs.items()]

@@ -75,14 +75,23 @@ def test_the_classifier_drops_what_the_sample_says_with_filled_histories_too(alp
 
 def test_the_threshold_drops_the_target_share_within_its_tolerance() -> None:
     values = np.random.default_rng(0).exponential(0.01, 5000)
-    threshold = search_threshold(values, target=0.3, t_max=1.0, tolerance=0.02)
-    assert threshold is not None
-    assert abs(np.mean(values < threshold) - 0.3) <= 0.02
+    found = search_threshold(values, target=0.3, t_max=1.0, tolerance=0.02)
+    assert found.threshold is not None and found.sample_drop_ratio == np.mean(values < found.threshold)
+    assert abs(found.sample_drop_ratio - 0.3) <= 0.02 and found.sampled_inputs == 5000
+
+
+def test_the_search_counts_its_steps() -> None:
+    """Values spread evenly over [0, 1): T = 1/2 drops half of them, 1/4 a quarter, 3/8 three eighths."""
+    values = np.arange(1000) / 1000
+    assert search_threshold(values, target=0.5, t_max=1.0, tolerance=0.01).iterations == 1
+    assert search_threshold(values, target=0.375, t_max=1.0, tolerance=0.01).iterations == 3
 
 
 @pytest.mark.parametrize("values", [np.full(100, 5.0), np.zeros(100)])
 def test_no_threshold_is_found_where_the_changes_do_not_allow_one(values: np.ndarray) -> None:
-    assert search_threshold(values, target=0.3, t_max=0.1, tolerance=0.08) is None
+    found = search_threshold(values, target=0.3, t_max=0.1, tolerance=0.08)
+    assert found.threshold is None and found.iterations == 25
+    assert found.sample_drop_ratio == (values < 0.1).mean()
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -62,6 +62,39 @@ def test_the_controls_drop_as_many_inputs_as_staleness_does(layout: str) -> None
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("policy", ["stale", "random"])
+def test_every_epochs_decision_is_kept(layout: str, policy: str) -> None:
+    job, system = slipstream(layout, skip=policy)
+    for epoch in range(2):
+        walk = train_epochs(job, system, first=epoch)
+        (row,) = job.decisions
+        job.decisions.clear()
+        assert row["inputs_dropped"] == len(walk.skipped) > 0
+        assert row["hot_inputs_left"] == row["sampled_inputs"]  # fewer than are sampled at least
+        dropped = row["inputs_dropped"] / row["hot_inputs_left"]
+        assert row["sample_drop_ratio"] == pytest.approx(dropped) and 0 < row["threshold"] < 1
+        assert 0 < row["stale_rows_untouched"] <= row["stale_rows"] <= row["hot_rows"]
+        assert isinstance(system.placement, HotPlacement) and row["hot_rows"] == len(system.placement.hot_rows)
+    system.placement.close()
+
+
+def test_touched_rows_only_leave_no_untouched_row_stale() -> None:
+    job, system = slipstream("fae", stale="touched-only")
+    train_epochs(job, system)
+    assert job.decisions[0]["stale_rows_untouched"] == 0 < job.decisions[0]["stale_rows"]
+    system.placement.close()
+
+
+def test_an_epoch_without_a_threshold_says_so() -> None:
+    job, system = slipstream("fae", slipstream__t_max=0)
+    walk = train_epochs(job, system)
+    (row,) = job.decisions
+    assert row["threshold"] is None and row["iterations"] == 25 and row["inputs_dropped"] == len(walk.skipped) == 0
+    assert "stale_rows" not in row
+    system.placement.close()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_without_skipping_it_is_the_system_of_its_layout(layout: str) -> None:
     job, system = slipstream(layout, skip="none")
     shared = {key: value for key, value in job.settings.items() if key.startswith(("layout", layout))}

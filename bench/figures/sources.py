@@ -1,0 +1,187 @@
+"""Speed-ups as measured here, as modelled on other hardware, and as published: side by side, never mixed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from bench.figures.bars import Scale, fit, log, ratio_axis, ratio_text
+from bench.figures.common import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    Source,
+    by_label,
+    caption,
+    counts,
+    height,
+    of_dataset,
+    plain,
+    rows,
+    say_in_rows,
+    without_runs,
+)
+from bench.published import speedups as published
+from bench.stats import Estimate, geometric_mean
+from bench.summary import OVER_SETS, POLICY_KEYS, done, parse, speedup, speedups
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+STYLES: dict[str, dict[str, Any]] = {
+    "measured": {"color": BLUE, "marker": "o"},
+    "modelled": {"color": ORANGE, "marker": "D"},
+    "published": {"color": GREEN, "marker": "s", "markerfacecolor": "white"},
+}
+PLACES = {"measured": (-0.22, 1.02), "modelled": (0.0, 1.24), "published": (0.22, 1.38)}  # in a row; of the text
+GEOMEAN = "geometric mean"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A system's speed-ups by source; `failed` says why it has none that was measured."""
+
+    name: str
+    found: dict[str, list[tuple[Estimate, str]]]  # source → values with what stands beside them
+    failed: str = ""
+
+
+def systems(cells: pd.DataFrame, baseline: str) -> dict[str, pd.DataFrame]:
+    """The runs of the systems proper, without the baseline and Slipstream's controls."""
+    return {
+        label: runs
+        for label, runs in by_label(cells)
+        if label != baseline and not parse(str(runs["settings"].iloc[0])).keys() & set(POLICY_KEYS)
+    }
+
+
+def on_one(source: Source, dataset: str) -> list[Row]:
+    """The rows of a data set."""
+    cells = of_dataset(source.cells, dataset)
+    base, failed = cells[cells["label"] == source.baseline], without_runs(cells)
+    found = []
+    for label, runs in systems(cells, source.baseline).items():
+        measured, modelled = speedup(runs, base), modelled_speedup(source.replay, runs, base)
+        found.append(_row(label, runs, base, dataset, measured, modelled, failed.get(label, "")))
+    return found
+
+
+def over_all(source: Source, sets: list[str]) -> list[Row]:
+    """The rows of the geometric mean over data sets; a system without a value on each of them has none."""
+    base = source.cells[source.cells["label"] == source.baseline]
+    found = []
+    for label, runs in systems(source.cells, source.baseline).items():
+        pairs = [(of_dataset(runs, name), of_dataset(base, name)) for name in sets]
+        ratios = [speedups(*pair) for pair in pairs]
+        models = [modelled_speedup(source.replay, *pair) for pair in pairs]
+        modelled = geometric_mean([[model.value] if model else [] for model in models])
+        missing = [name for name, each in zip(sets, ratios, strict=True) if not each]
+        failed = f"no mean: no finished pair of runs on {', '.join(missing)}" if missing else ""
+        found.append(_row(label, runs, base, OVER_SETS, geometric_mean(ratios), modelled, failed))
+    return found
+
+
+def _row(
+    label: str,
+    runs: pd.DataFrame,
+    base: pd.DataFrame,
+    dataset: str,
+    measured: Estimate | None,
+    modelled: Estimate | None,
+    failed: str,
+) -> Row:
+    system, plain_system = str(runs["system"].iloc[0]), not runs["settings"].iloc[0]
+    papers = published(system, str(base["system"].iloc[0]), dataset) if plain_system and len(base) else []
+    found = {
+        "measured": [(measured, ratio_text(measured))] if measured else [],
+        "modelled": [(modelled, f"{modelled.value:.2f}")] if modelled else [],
+        "published": [(Estimate(value, None, None, 1), f"{value:.2f} ({said})") for value, said in papers],
+    }
+    return Row(label, found, failed)
+
+
+def modelled_speedup(replay: pd.DataFrame, runs: pd.DataFrame, base: pd.DataFrame) -> Estimate | None:
+    """The modelled times of the baseline's runs over those of a system's, on the fewest devices that were replayed.
+
+    Of an epoch at full size where that was modelled for both, of the run as it was made otherwise.
+    """
+    if replay.empty:
+        return None
+    one = replay[replay["devices"] == replay["devices"].min()]
+    mine, others = (one[one["run_id"].isin(done(some)["run_id"])] for some in (runs, base))
+    for column in ("modelled_full_epoch_s", "modelled_s"):
+        own, other = mine[column].mean(), others[column].mean()
+        if own > 0 and other > 0:
+            return Estimate(float(other / own), None, None, len(mine))
+    return None
+
+
+def speedups_by_source(source: Source, cells: pd.DataFrame, dataset: str) -> Figure | None:
+    """Speed-up of each system over the baseline as measured, modelled and published."""
+    import matplotlib.pyplot as plt
+
+    sets = [str(name) for name in dict.fromkeys(source.cells["dataset"])]
+    panels = {name: on_one(source, name) for name in (sets if dataset == OVER_SETS else [dataset]) if name in sets}
+    if dataset == OVER_SETS:
+        panels[GEOMEAN] = over_all(source, sets)
+    values = [e for found in panels.values() for row in found for kind in row.found.values() for e, _ in kind]
+    if not any(row.found["measured"] for found in panels.values() for row in found):
+        return None
+    heights = [height(len(found)) for found in panels.values()]
+    figure, grid = plt.subplots(
+        len(panels), squeeze=False, sharex=True, figsize=(9, sum(heights)), gridspec_kw={"height_ratios": heights}
+    )
+    scale = fit(values, 1.0, log, math.exp)
+    for axes, (name, found) in zip(grid[:, 0], panels.items(), strict=True):
+        _panel(axes, found, scale)
+        axes.set_title(f"{name}, over {source.baseline}", fontsize=10, loc="left")
+    ratio_axis(grid[-1, 0], scale)
+    grid[-1, 0].set_xlabel(f"time of {source.baseline} / time of the system (logarithmic)")
+    handles, names = grid[0, 0].get_legend_handles_labels()
+    grid[0, 0].legend(handles, names, ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=8)
+    return caption(figure, _said(source, panels))
+
+
+def _panel(axes: Axes, found: list[Row], scale: Scale) -> None:
+    for kind, style in STYLES.items():
+        down, right = PLACES[kind]
+        axes.plot([], [], linestyle="none", label=kind, **style)
+        axes.text(right, 1.0, kind, transform=axes.transAxes, fontsize=8, style="italic", va="bottom")
+        for place, row in enumerate(found):
+            for estimate, _ in row.found[kind]:
+                _mark(axes, place + down, estimate, scale, style)
+            text = ", ".join(said for _, said in row.found[kind])
+            axes.text(right, place, text, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
+    say_in_rows(axes, {place: row.failed for place, row in enumerate(found) if row.failed})
+    rows(axes, [row.name for row in found])
+    axes.axvline(1.0, color="black", linewidth=1, zorder=0)
+    plain(axes)
+
+
+def _mark(axes: Axes, place: float, estimate: Estimate, scale: Scale, style: dict[str, Any]) -> None:
+    """A marker with its interval; at the axis's end an arrow for what lies beyond."""
+    at = scale.clip(estimate.value)
+    if estimate.low is not None and estimate.high is not None:
+        ends = [scale.clip(estimate.low), scale.clip(estimate.high)]
+        axes.plot(ends, [place, place], color=style["color"], linewidth=1.2)
+    beyond = {"marker": "<" if at < estimate.value else ">"} if at != estimate.value else {}
+    axes.plot([at], [place], **(style | beyond), clip_on=False, zorder=3)
+
+
+def _said(source: Source, panels: dict[str, list[Row]]) -> str:
+    numbers = [
+        e.n for name, found in panels.items() if name != GEOMEAN for row in found for e, _ in row.found["measured"]
+    ]
+    hardware = ""
+    if len(source.replay):
+        devices = int(source.replay["devices"].min())
+        hardware = f" Modelled: the recorded work replayed on {source.replay['hardware'].iloc[0]}, {devices} device(s)."
+    return (
+        f"Further right is faster; the baseline is {source.baseline}, at 1. Measured: 95 % intervals, "
+        f"{counts(numbers, 'pairs of runs')} a system and data set.{hardware or ' Nothing was replayed.'} "
+        "Published: the papers' own, on servers with GPUs; of a set that is not in the papers, their averages."
+    )

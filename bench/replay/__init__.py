@@ -1,0 +1,1 @@
+"""Hardware replay: what the work that a run recorded would cost on other hardware."""

@@ -1,0 +1,118 @@
+"""The profile `this-machine`: the parts of the systems, measured here at the shapes of a folder's runs.
+
+The measurements use the validation inputs, which no run trains on, and single parts of steps; runs are judged whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from baselines import kernels, process
+from baselines.clock import Clock
+from baselines.devices import pick, synchronize
+from baselines.job import Job
+from baselines.model import MODELS
+from bench import env
+from bench.config import resolve
+from bench.replay import profile as profiles
+from bench.replay.parts import MEASURED, Stopwatch, base
+from bench.replay.profile import Profile
+from bench.replay.report import recorded_runs
+from bench.results import write_whole
+from datasets.errors import UserError
+from datasets.store import open_set
+
+FOLDER = "this-machine"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the cost of a part depends on."""
+
+    dataset: str
+    model: str
+    optimizer: str
+    precision: str
+    device: str
+    batch_size: int
+    threads: int
+
+    @classmethod
+    def of(cls, row: Mapping[str, str]) -> Shape:
+        """The shape of a row of runs.csv."""
+        return cls(
+            dataset=row["dataset"],
+            model=row["model"],
+            optimizer=row["optimizer"],
+            precision=row["precision"],
+            device=row["device"],
+            batch_size=int(row["batch_size"]),
+            threads=int(row["threads"]),
+        )
+
+    def __str__(self) -> str:
+        return "-".join(map(str, astuple(self)))
+
+
+def calibrate_folder(out: Path, say: Callable[[str], None]) -> None:
+    """Measure every shape of a folder's runs, for the systems that ran at it, and store the profiles in the folder."""
+    systems: dict[Shape, list[str]] = {}
+    for row, _ in recorded_runs(out):
+        systems.setdefault(Shape.of(row), []).append(row["system"])
+    (out / FOLDER).mkdir(exist_ok=True)
+    for shape, names in systems.items():
+        say(f"measuring {', '.join(sorted(set(names)))} at {shape}")
+        found = calibrate(shape, set(names), say)
+        write_whole(_path(out, shape), lambda beside, found=found: beside.write_text(profiles.to_toml(found)))  # type: ignore[misc]
+
+
+def calibrate(shape: Shape, systems: set[str], say: Callable[[str], None]) -> Profile:
+    """The profile of this machine at a shape, with all that these systems do."""
+    process.set_up(shape.threads)
+    kernels.warm()
+    found = Profile(name="this-machine", summary=f"{env.machine()}, at {shape}")
+    watch = Stopwatch(_job(shape, "dlrm", say), f"{env.machine()}: parts of steps on validation inputs")
+    found = base(watch, found)
+    for system in sorted(systems):
+        own = Stopwatch(_job(shape, system, say), watch.source)
+        for measure in MEASURED.get(system, ()):
+            found = measure(own, found, system)
+    return found
+
+
+def _job(shape: Shape, system: str, say: Callable[[str], None]) -> Job:
+    """A job whose training inputs are the validation inputs; the test inputs where there are none."""
+    data = open_set(shape.dataset, report=say)
+    options = {"system": system, "dataset": shape.dataset, "optimizer": shape.optimizer}
+    config, device = resolve(options, {}), pick(shape.device)
+    return Job(
+        schema=data.schema,
+        train=data.validation if len(data.validation) else data.test,
+        validation=data.validation,
+        model=MODELS[shape.model],
+        optimizer=shape.optimizer,
+        lr=config.lr,
+        precision=shape.precision,
+        batch_size=shape.batch_size,
+        epochs=1,
+        seed=0,
+        device=device,
+        threads=shape.threads,
+        settings=config.settings,
+        clock=Clock(synchronize=lambda: synchronize(device)),
+        cache_dir=data.cache_dir,
+    )
+
+
+def profile_at(out: Path, row: Mapping[str, str]) -> Profile:
+    """This machine's profile at the shape of a run. UserError where it has not been measured."""
+    path = _path(out, Shape.of(row))
+    if not path.exists():
+        raise UserError(f"this machine has not been measured at {Shape.of(row)}; `slipbench replay --calibrate` does.")
+    return profiles.load(str(path))
+
+
+def _path(out: Path, shape: Shape) -> Path:
+    return out / FOLDER / f"{shape}.toml"

@@ -1,0 +1,43 @@
+"""What `slipbench replay` does: calibrate, fit, or replay a folder's runs on a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from bench.replay import profile
+from bench.replay.report import FILE, replay_folder, table
+from datasets.errors import UserError
+
+THIS_MACHINE = "this-machine"  # measured, and kept with the runs that it was measured for
+Say = Callable[[str], None]
+
+
+def replay(out: Path, hardware: str | None, devices: Sequence[int], calibrate: bool, fit: bool, say: Say) -> list[str]:
+    """The lines that the command prints. UserError for options that do not go together."""
+    if calibrate + fit + (hardware is not None) != 1:
+        raise UserError(
+            "give one of --hardware (`slipbench list hardware` shows what there is), --calibrate, which measures this "
+            "machine, and --fit, which fits the papers' servers."
+        )
+    if fit:
+        if devices:
+            raise UserError("--fit judges the papers' servers at 1, 2 and 4 GPUs; leave --devices out.")
+        from bench.replay.judge import fit_folder
+
+        return fit_folder(out, say)
+    if calibrate or hardware == THIS_MACHINE:
+        from bench.replay.calibrate import calibrate_folder, profile_at
+
+        if calibrate:
+            calibrate_folder(out, say)
+        frame = replay_folder(out, lambda row: profile_at(out, row), devices)
+        return _lines(out, frame, "this machine")
+    found = profile.load(str(hardware))
+    return _lines(out, replay_folder(out, lambda row: found, devices), f"{found.name}: {found.summary}")
+
+
+def _lines(out: Path, frame: pd.DataFrame, title: str) -> list[str]:
+    return [table(frame, title).text(), f"its rows are in {out / FILE}"]

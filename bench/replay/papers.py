@@ -1,0 +1,270 @@
+"""The papers' servers: constants fitted to the 1-GPU figures of XDL and DLRM, and every other figure predicted.
+
+FAE's and Hotline's papers disagree about the same baselines, so that each has a profile of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+from baselines.work import BETWEEN, DEVICE, HOST, LINK, STEP, Steps, leaves
+from bench import published
+from bench.replay import profile as profiles
+from bench.replay.extrapolate import FULL, full_epoch, published_name
+from bench.replay.fit import Target, Unknown, solve, whole
+from bench.replay.model import Modelled, replay, steps_in
+from bench.replay.profile import Profile
+from bench.replay.report import recorded_runs
+from bench.replay.store import Work
+from datasets.errors import UserError
+
+FAE, HOTLINE = "FAE", "Hotline v1"
+PROFILES = {FAE: "papers-v100", HOTLINE: "papers-v100-hotline"}
+
+
+def of_link(found: Modelled) -> float:
+    """What a run spends on the link."""
+    return found.of(LINK)
+
+
+FITTED = ("xdl", "dlrm")  # the systems whose 1-GPU figures the servers are fitted to
+SLIPSTREAM_ON_HOTLINE = "slipstream on hotline"
+ON_HOTLINE = ("hotline", SLIPSTREAM_ON_HOTLINE)
+LEARNING = "cold"  # the name of its steps
+NEEDED = ("xdl", "dlrm", "fae", "slipstream", *ON_HOTLINE)
+EPOCHS, MINUTE = 10, 60.0
+GIB = 2**30
+# What is fitted, ten constants: of XDL, of PyTorch with its operators on the host, and of the copies over the link.
+UNKNOWNS = (
+    Unknown((STEP, "any", "xdl"), "each_s"),
+    Unknown((DEVICE, "passes", "xdl"), "per_s"),
+    Unknown((HOST, "rows_written", "xdl"), "each_s"),
+    Unknown((STEP, "any"), "each_s"),
+    Unknown((DEVICE, "passes"), "per_s"),
+    Unknown((HOST, "tables"), "each_s"),
+    Unknown((HOST, "rows_written"), "each_s"),
+    Unknown((HOST, "lookups_updated"), "per_s"),
+    Unknown((LINK, "tables"), "each_s"),
+    Unknown((LINK, "bytes"), "per_s"),
+)
+FORWARD = 1 / 3  # of a pass: the backward one has twice the products
+# Parts of a step of DLRM on one GPU that a paper's chart shows, in percent of its time.
+SHARES: dict[str, Callable[[Modelled], float]] = {
+    "share_mlp_forward": lambda m: FORWARD * m.where(DEVICE, "dense_forward", "dense_backward", "other"),
+    "share_embedding_forward": lambda m: m.where(HOST, "embedding_forward"),
+    "share_optimizer": lambda m: (
+        m.where(HOST, "embedding_update") + m.where(DEVICE, "embedding_update", "dense_update")
+    ),
+    "share_communication": lambda m: m.of(LINK) - m.where(LINK, "synchronize"),
+    "share_embedding_sync": lambda m: sum(m.where(place, "synchronize") for place in (HOST, DEVICE, LINK)),
+}
+TOTALS: dict[str, Callable[[Modelled], float]] = {"train_time_10_epochs": whole, "link_time_10_epochs": of_link}
+Works = Mapping[tuple[str, str], Work]  # of a full epoch, by published data set and system
+Figure = Mapping[str, str]
+
+
+def full_works(out: Path) -> dict[tuple[str, str], Work]:
+    """A full epoch of every published set by every system that a folder has runs of. UserError where one lacks."""
+    found = {}
+    for row, work in recorded_runs(out):
+        dataset, system = published_name(row["dataset"]), row["system"]
+        if system == "slipstream" and "layout=hotline" in row["settings"]:
+            system = SLIPSTREAM_ON_HOTLINE
+        if dataset in FULL and system in NEEDED:
+            found[dataset, system] = full_epoch(steady(work) if system in ON_HOTLINE else work, FULL[dataset])
+    if lacking := [f"{system} on {dataset}" for dataset in FULL for system in NEEDED if (dataset, system) not in found]:
+        raise UserError(f"{out} has no recorded run of {', '.join(lacking)}; the fit needs all of them.")
+    return found
+
+
+def steady(work: Work) -> Work:
+    """Hotline's work without its learning phase, with as many mini-batches: of the papers' ten epochs it is one's part.
+
+    A scaled-down run has to learn from a larger share of its inputs than the full set to know the popular rows as well.
+    """
+    learning = [group for group in work.steps if group.name == LEARNING]
+    num_learning, num_all = (sum(map(steps_in, groups)) for groups in (learning, work.steps))
+    if num_learning in (0, num_all):
+        return work
+    factor = num_all / (num_all - num_learning)
+    kept = [
+        group if group.name == BETWEEN else replace(group, amounts=group.amounts * factor)
+        for group in work.steps
+        if group.name != LEARNING
+    ]
+    return replace(work, steps=tuple(without_phase(group, "learning") for group in kept))
+
+
+def without_phase(group: Steps, phase: str) -> Steps:
+    """The steps, with nothing done in a phase."""
+    own = [stage.phase != phase for stage in leaves(group.tree)]
+    return replace(group, amounts=group.amounts * own)
+
+
+def is_fitted(figure: Figure) -> bool:
+    """Whether the servers are fitted to a figure: times of XDL and DLRM on one GPU, and of DLRM's parts."""
+    if figure["gpus"] != "1" or figure["system"] not in FITTED or figure["dataset"] not in FULL:
+        return False
+    return figure["metric"] in ("train_time_10_epochs", published.CHART) or (
+        figure["system"] == "dlrm" and (figure["metric"] in TOTALS or figure["metric"] in SHARES)
+    )
+
+
+def is_flawed(figure: Figure) -> bool:
+    """FAE's bars for 2 and 4 GPUs in Hotline's Fig. 15 are DLRM's bars (results/published/README.md)."""
+    return (
+        figure["source"] == HOTLINE
+        and figure["where"] == "Fig. 15"
+        and figure["system"] == "fae"
+        and figure["gpus"] in ("2", "4")
+    )
+
+
+def epoch_s(figures: Sequence[Figure], source: str, dataset: str, system: str) -> float:
+    """The published time of an epoch on one GPU, in seconds: XDL's, and another system's by its speed-up over XDL.
+
+    Both papers' charts refer to XDL, whose bars are the same in both, and whose times are in FAE's Table 5.
+    """
+    xdl = _value(figures, FAE, dataset, "xdl", "train_time_10_epochs") * MINUTE / EPOCHS
+    return xdl if system == "xdl" else xdl / _value(figures, source, dataset, system, published.CHART)
+
+
+def _value(figures: Sequence[Figure], *wanted: str) -> float:
+    keys = ("source", "dataset", "system", "metric")
+    return next(float(f["value"]) for f in figures if f["gpus"] == "1" and tuple(f[key] for key in keys) == wanted)
+
+
+def targets(source: str, figures: Sequence[Figure], works: Works) -> list[Target]:
+    """What a paper's server is fitted to. A chart's bar of XDL is a time as well, that of FAE's Table 5."""
+    found = []
+    for figure in figures:
+        if figure["source"] != source or not is_fitted(figure):
+            continue
+        dataset, system, metric, value = (figure[key] for key in ("dataset", "system", "metric", "value"))
+        epoch = epoch_s(figures, source, dataset, system)
+        part = SHARES.get(metric) or TOTALS.get(metric) or whole
+        if metric in SHARES:
+            epoch *= float(value) / 100
+        elif metric == "link_time_10_epochs":
+            epoch = float(value) * MINUTE / EPOCHS
+        elif source == FAE and metric == published.CHART and system == "xdl":
+            continue  # which Table 5 says already
+        found.append(Target(works[dataset, system], system, epoch, part))
+    return found
+
+
+def unfitted(name: str) -> Profile:
+    """A profile without its fitted constants: what is known before the fit."""
+    loaded = profiles.load(name)
+    known = {place: constant for place, constant in loaded.constants.items() if constant.how != "fitted"}
+    return replace(loaded, constants=known)
+
+
+def fit_servers(works: Works) -> dict[str, Profile]:
+    """Each paper's server, fitted."""
+    figures = published.figures()
+    return {
+        source: solve(unfitted(name), UNKNOWNS, targets(source, figures, works), f"{source}: XDL and DLRM on one GPU")
+        for source, name in PROFILES.items()
+    }
+
+
+class Predictions:
+    """The published metrics, as one profile models them."""
+
+    def __init__(self, works: Works, profile: Profile) -> None:
+        self._works, self._profile = works, profile
+
+    def epoch(self, dataset: str, system: str, gpus: int) -> Modelled:
+        """One epoch of the full set."""
+        return replay(self._works[dataset, system], self._profile, system.split()[0], gpus)
+
+    def value(self, figure: Figure) -> float | None:
+        """What the model says about a published figure, in its unit; None where it says nothing."""
+        dataset, system, metric = figure["dataset"], figure["system"], figure["metric"]
+        if figure["gpus"] == "0":  # the CPU alone, of which there is no profile
+            return None
+        gpus = int(figure["gpus"] or 1)
+        if metric == "slipstream_speedup_over" or (metric == "fae_speedup_over" and system == "xdl"):
+            return self._average(metric.split("_")[0], system, gpus)
+        places = list(FULL) if dataset == "geomean" else [dataset]
+        if any((place, system) not in self._works for place in places):
+            return None
+        found = [self._measure(metric, place, system, gpus) for place in places]
+        values = [value for value in found if value]
+        return geometric_mean(values) if values else None
+
+    def _measure(self, metric: str, dataset: str, system: str, gpus: int) -> float | None:
+        found = self.epoch(dataset, system, gpus)
+        if metric in TOTALS:
+            return TOTALS[metric](found) * EPOCHS / MINUTE
+        if metric in SHARES:
+            return 100 * SHARES[metric](found) / found.seconds
+        if metric == published.CHART:
+            return self.epoch(dataset, "xdl", 1).seconds / found.seconds
+        if metric == "link_bytes_one_epoch_one_direction":
+            return link_bytes(self._works[dataset, system].steps) / GIB
+        return None
+
+    def _average(self, system: str, baseline: str, gpus: int) -> float:
+        """The papers' averages are geometric means over the four sets, as far as they can be checked."""
+        ours = SLIPSTREAM_ON_HOTLINE if (system, baseline) == ("slipstream", "hotline") else system
+        ratios = [self.epoch(d, baseline, gpus).seconds / self.epoch(d, ours, gpus).seconds for d in FULL]
+        return geometric_mean(ratios)
+
+
+def link_bytes(steps: Sequence[Steps]) -> float:
+    """Bytes that come down the link: of looked-up vectors' gradients as many as of the vectors that went up."""
+    return sum(
+        float(amount)
+        for group in steps
+        for stage, amount in zip(leaves(group.tree), group.amounts.sum(axis=0), strict=True)
+        if stage.kind == "link_to_host_bytes"
+    )
+
+
+def software_hotline(figures: Sequence[Figure]) -> list[dict[str, str]]:
+    """The published speed-ups of software Hotline over XDL: the accelerator's, over XDL and over software Hotline."""
+    over_xdl, over_software = (
+        {
+            f["dataset"]: float(f["value"])
+            for f in figures
+            if (f["source"], f["system"], f["gpus"], f["metric"]) == (HOTLINE, "hotline-accelerator", "1", metric)
+        }
+        for metric in (published.CHART, "speedup_over_software_hotline_1gpu")
+    )
+    common = {"source": HOTLINE, "where": "Fig. 15 / Fig. 18", "system": "hotline", "gpus": "1"}
+    return [
+        {**common, "dataset": dataset, "metric": published.CHART, "unit": "x", "value": str(over_xdl[dataset] / value)}
+        for dataset, value in over_software.items()
+    ]
+
+
+def compare(works: Works, servers: Mapping[str, Profile]) -> list[dict[str, Any]]:
+    """A row for each published figure that the model says something about."""
+    figures = published.figures()
+    rows = []
+    for figure in [*figures, *software_hotline(figures)]:
+        source = figure["source"]
+        found = Predictions(works, servers[source if source in servers else FAE]).value(figure)
+        if found is not None:
+            rows.append(_row(figure, found))
+    return rows
+
+
+def _row(figure: Figure, modelled: float) -> dict[str, Any]:
+    value = float(figure["value"])
+    role = "fit" if is_fitted(figure) else "flawed" if is_flawed(figure) else "held out"
+    if (figure["metric"], figure["system"], figure["gpus"]) == (published.CHART, "xdl", "1"):
+        role = "definition"  # 1 on both sides
+    return {
+        **{key: figure[key] for key in ("source", "where", "dataset", "system", "gpus", "metric", "unit")},
+        "role": role,
+        "published": value,
+        "modelled": modelled,
+        "error": modelled / value - 1 if value else None,
+    }

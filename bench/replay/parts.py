@@ -1,0 +1,260 @@
+"""Short measurements of the parts that systems are made of: how long a part takes, and what it recorded meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+
+from baselines import hotset, kernels
+from baselines.devices import HOST as CPU
+from baselines.devices import synchronize
+from baselines.hot_placement import HotPlacement
+from baselines.hotline import HotlinePlacement
+from baselines.job import Job
+from baselines.placement import Placement
+from baselines.registry import load_system
+from baselines.work import DEVICE, HOST, LINK, NET, STEP, WorkRecorder
+from baselines.xdl import Xdl
+from bench.replay.fit import Target, Unknown, solve
+from bench.replay.model import replay
+from bench.replay.profile import ANY, Constant, Profile
+from bench.replay.store import Work, facts_of
+from datasets.loader import Batch, batches
+
+REPEATS = 24  # of each part
+FEW = 8  # inputs of a mini-batch that is little but overhead
+Part = Callable[[Batch], Any]
+ROWS = ("rows_read", "rows_written", "lookups_updated")  # kinds of work on rows
+
+
+@dataclass(frozen=True)
+class Stopwatch:
+    """Times parts of one job."""
+
+    job: Job
+    source: str
+
+    def measure(self, parts: Mapping[str, Part], size: int = 0, repeats: int = REPEATS) -> dict[str, Target]:
+        """The median time of each part, and its work; all parts take turns, with a mini-batch in each round.
+
+        `size` is that of the mini-batches, the job's where it is 0. The loader reads ahead meanwhile, as in a run.
+        """
+        clock, facts = self.job.clock, facts_of(self.job, None)
+        recorders = {name: WorkRecorder() for name in parts}
+        spent: dict[str, list[float]] = {name: [] for name in parts}
+        for number, batch in enumerate(self._batches(repeats + 1, size or self.job.batch_size)):
+            for name, part in parts.items():
+                clock.work = recorders[name] if number else WorkRecorder()  # the first round warms up
+                start = time.perf_counter()
+                with clock.run():
+                    part(batch)
+                    clock.end_step("plain", steps=0)
+                synchronize(self.job.device)
+                spent[name].append(time.perf_counter() - start)
+        return {
+            name: Target(Work(facts, tuple(recorders[name].steps())), "", repeats * median(spent[name][1:]))
+            for name in parts
+        }
+
+    def _batches(self, number: int, size: int) -> Iterator[Batch]:
+        split = self.job.train
+        size = min(size, len(split))
+        whole = len(split) // size * size
+        rounds = -(-number * size // whole)
+        inputs = np.concatenate([np.random.default_rng(r).permutation(len(split))[:whole] for r in range(rounds)])
+        yield from batches(split, inputs[: number * size], size)
+
+    def solve(
+        self, profile: Profile, unknowns: Sequence[Unknown], parts: Mapping[str, Target], system: str = ""
+    ) -> Profile:
+        """The profile with the unknowns that explain the measured parts, as measured constants."""
+        wanted = {unknown.place for unknown in unknowns}
+        known = {place: constant for place, constant in profile.constants.items() if place not in wanted}
+        targets = [replace(target, system=system) for target in parts.values()]
+        found = solve(replace(profile, constants=known), unknowns, targets, self.source).constants
+        measured = {place: replace(found[place], how="measured", repeats=REPEATS) for place in wanted}
+        return replace(profile, constants={**known, **measured})
+
+    def overhead(self, profile: Profile, train: Part, kind: str, system: str = "") -> Profile:
+        """The profile with what a step takes beside its counted work, seen in mini-batches of a few inputs."""
+        (target,) = self.measure({"train": train}, FEW).values()
+        rest = (target.seconds - replay(target.work, profile, system).seconds) / REPEATS
+        place = (STEP, kind, system) if system else (STEP, kind)
+        constant = Constant(each_s=max(rest, 0.0), how="measured", source=self.source, repeats=REPEATS)
+        return replace(profile, constants={**profile.constants, place: constant})
+
+
+def each(kind: str, *resources: str, system: str = "") -> list[Unknown]:
+    """An unknown cost by number, of a kind on each of the resources."""
+    return [Unknown((resource, kind, system) if system else (resource, kind), "each_s") for resource in resources]
+
+
+def base(watch: Stopwatch, profile: Profile) -> Profile:
+    """Rows and the dense network, in steps of `dlrm`."""
+    with closing(Placement(watch.job)) as placement:
+        found = watch.measure(_parts_of_step(placement))
+        unknowns = [unknown for kind in ROWS for unknown in each(kind, HOST)]
+        unknowns += [*each("dense_flops", DEVICE), *each("dense_weights", DEVICE)]
+        if watch.job.device != CPU:
+            unknowns += [*each("bytes", LINK), *each("link_copies", LINK)]
+        profile = watch.solve(profile, unknowns, found)
+        return watch.overhead(_mirrored(profile, watch.job), placement.train, ANY)
+
+
+def _mirrored(profile: Profile, job: Job) -> Profile:
+    """What the host takes for rows and the device for the network, for the other as well, where both are one CPU."""
+    if job.device != CPU:
+        return profile
+    other = {HOST: DEVICE, DEVICE: HOST}
+    mirrored = {(other[place], *kind): constant for (place, *kind), constant in profile.constants.items()}
+    return replace(profile, constants={**mirrored, **profile.constants})
+
+
+def _parts_of_step(placement: Placement) -> dict[str, Part]:
+    """Lookup, dense network and updates of one mini-batch, each of which leaves its result for the next."""
+    kept: dict[str, torch.Tensor] = {}
+
+    def lookup(batch: Batch) -> None:
+        kept["vectors"] = placement.lookup(batch.ids)
+
+    def backward(batch: Batch) -> None:
+        _, kept["grads"] = placement.dense.backward(placement.to_device(batch), kept["vectors"])
+
+    def update(batch: Batch) -> None:
+        placement.update(batch.ids, kept["grads"])
+
+    def update_again(batch: Batch) -> None:
+        """Every lookup twice: as many rows as before, which tells the cost of a row from that of a lookup."""
+        ids = torch.cat([batch.ids, batch.ids])
+        placement.update(ids, torch.cat([kept["grads"], kept["grads"]]))
+
+    def step(batch: Batch) -> None:
+        placement.dense.step()
+
+    return {"lookup": lookup, "backward": backward, "update": update, "again": update_again, "step": step}
+
+
+def hot_rows(watch: Stopwatch, profile: Profile) -> Profile:
+    """Steps on hot rows alone, and the classification of inputs."""
+    job = watch.job
+    inputs, marks = np.arange(len(job.train)), np.zeros(job.schema.num_rows, bool)
+    marks[job.train.row_ids(inputs)] = True
+
+    def classify(batch: Batch) -> None:
+        hotset.hot_inputs(job.train, inputs, marks)
+        job.clock.count(lookups_scanned=len(inputs) * job.schema.num_lookups)
+
+    with closing(HotPlacement(job)) as placement:
+        placement.place(np.flatnonzero(marks))
+        placement.hot_is_current = True
+        found = watch.measure(_parts_of_step(placement))
+        unknowns = each("lookups_placed", HOST)
+        if job.device != CPU:
+            unknowns += [unknown for kind in ROWS for unknown in each(kind, DEVICE)]
+        profile = watch.solve(profile, unknowns, {name: found[name] for name in ("lookup", "update", "again")})
+        profile = watch.solve(profile, each("lookups_scanned", HOST), watch.measure({"classify": classify}))
+        return watch.overhead(_mirrored_scan(profile, job), placement.train, "hot")
+
+
+def _mirrored_scan(profile: Profile, job: Job) -> Profile:
+    """The device's scan of snapshots costs as much a row as a lookup does on the host, where both are one CPU."""
+    if job.device != CPU:
+        return profile
+    scan = profile.constants[HOST, "lookups_scanned"]
+    return replace(profile, constants={**profile.constants, (DEVICE, "lookups_scanned"): scan})
+
+
+def hotline(watch: Stopwatch, profile: Profile) -> Profile:
+    """The splitting of mini-batches and the staging of cold rows; half of the inputs are popular."""
+    job = watch.job
+    popular = job.train.row_ids(np.arange(len(job.train) // 2))
+    with closing(HotlinePlacement(job)) as placement:
+        placement.move_hot(np.unique(popular))
+
+        def split(batch: Batch) -> None:
+            parted, _, number = placement._split(batch)
+            parted.select(slice(number)), parted.select(slice(number, None))
+            job.clock.count(lookups_split=batch.ids.numel())
+
+        def stage(batch: Batch) -> None:
+            placement._stage(batch.ids.flatten(), placement.slots[batch.ids].flatten())
+
+        found = watch.measure({"split": split, "stage": stage})
+        unknowns = [*each("lookups_split", HOST), *each("lookups_unique", HOST)]
+        return watch.overhead(watch.solve(profile, unknowns, found), placement.train, "mixed")
+
+
+def servers(watch: Stopwatch, profile: Profile, system: str) -> Profile:
+    """What a worker asks its servers for, and what it does with the answers."""
+    clock = watch.job.clock
+    with closing(_built(watch.job, system)) as placement:
+        assert isinstance(placement, Xdl)
+        num_weights = placement.dense.num_weights
+        kept: dict[str, torch.Tensor] = {}
+
+        def distinct(batch: Batch) -> None:
+            kept["rows"], kept["where"] = kernels.distinct(batch.ids.flatten())
+            clock.count(lookups_unique=batch.ids.numel())
+
+        def trip(batch: Batch) -> None:
+            placement.servers.read(kept["rows"][:1])
+
+        def pull(batch: Batch) -> None:
+            kept["vectors"], _ = placement.servers.pull(kept["rows"])
+            clock.count(rows_read=len(kept["rows"]))
+
+        def spread(batch: Batch) -> None:
+            kept["grads"] = kept["vectors"].index_select(0, kept["where"])
+            clock.count(lookups_spread=len(kept["where"]))
+
+        def push(batch: Batch) -> None:
+            nothing = torch.zeros(num_weights, dtype=watch.job.dtype)
+            done = placement.servers.push(kept["rows"], kept["vectors"] * 0, nothing)
+            placement.count_update(done, len(kept["rows"]))
+            clock.count(dense_weights=num_weights)
+
+        found = watch.measure({"distinct": distinct, "trip": trip, "pull": pull, "spread": spread, "push": push})
+        unknowns = [*each("lookups_unique", HOST), *each("lookups_spread", HOST)]
+        unknowns += [*each("net_trips", NET), *each("net_bytes", NET)]
+        return watch.overhead(watch.solve(profile, unknowns, found), placement.train, ANY, system)
+
+
+def torchrec(watch: Stopwatch, profile: Profile, system: str) -> Profile:
+    """TorchRec's own lookup, and its backward pass with the optimizer in it."""
+    with closing(_built(watch.job, system)) as placement:
+        found = watch.measure(_torchrec_step(placement))
+        unknowns = [unknown for kind in ROWS for unknown in each(kind, DEVICE, system=system)]
+        profile = watch.solve(profile, unknowns, {name: found[name] for name in ("lookup", "update")}, system)
+        return watch.overhead(profile, placement.train, ANY, system)
+
+
+def _torchrec_step(placement: Placement) -> dict[str, Part]:
+    parts = _parts_of_step(placement)
+    del parts["again"]  # its backward pass goes with the last lookup, once
+    return parts
+
+
+def _built(job: Job, system: str) -> Placement:
+    placement: Placement = load_system(system).build(job).placement
+    return placement
+
+
+# What is measured for a system beside `base`.
+MEASURED: dict[str, tuple[Callable[[Stopwatch, Profile, str], Profile], ...]] = {
+    "xdl": (servers,),
+    "xdl-cpu": (servers,),
+    "torchrec": (torchrec,),
+    "fae": (lambda watch, profile, _: hot_rows(watch, profile),),
+    "hotline": (lambda watch, profile, _: hotline(watch, profile),),
+    "slipstream": (
+        lambda watch, profile, _: hot_rows(watch, profile),
+        lambda watch, profile, _: hotline(watch, profile),
+    ),
+}

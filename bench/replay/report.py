@@ -1,0 +1,95 @@
+"""The replay of a results folder's finished runs: a row for each run and number of devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from baselines.work import RESOURCES
+from bench.replay import store
+from bench.replay.extrapolate import FULL, full_epoch, published_name
+from bench.replay.model import replay
+from bench.replay.profile import FABRIC, Profile
+from bench.results import RUNS, read_rows, write_whole
+from bench.table import Table, number
+from datasets.errors import UserError
+
+FILE = "replay.csv"
+SPLIT = (*RESOURCES, FABRIC)
+Row = Mapping[str, str]  # of runs.csv
+COPIED = ("run_id", "system", "settings", "dataset", "model", "batch_size", "seed")
+
+
+def finished_runs(out: Path) -> list[dict[str, str]]:
+    """The rows of a folder's runs that are done. UserError where there are none."""
+    rows = [row for row in read_rows(out / "runs.csv", RUNS) if row["status"] == "done"]
+    if not rows:
+        raise UserError(f"there is nothing to replay in {out}: no run in it is done.")
+    return rows
+
+
+def work_of(out: Path, run_id: str) -> store.Work | None:
+    """What a run recorded; None for one of a version that recorded nothing."""
+    path = out / "runs" / run_id / store.FILE
+    return store.load(path) if path.exists() else None
+
+
+def recorded_runs(out: Path) -> Iterator[tuple[dict[str, str], store.Work]]:
+    """The finished runs that recorded their work. UserError where none did."""
+    found = False
+    for row in finished_runs(out):
+        work = work_of(out, row["run_id"])
+        if work is not None:
+            found = True
+            yield row, work
+    if not found:
+        raise UserError(f"no run in {out} has recorded its work ({store.FILE}); run them again with --force.")
+
+
+def replay_folder(out: Path, profile_of: Callable[[Row], Profile], devices: Sequence[int] = ()) -> pd.DataFrame:
+    """Replay every finished run on its profile, and write DIR/replay.csv."""
+    rows = [
+        _row(row, work, profile, number)
+        for row, work in recorded_runs(out)
+        for profile in [profile_of(row)]
+        for number in devices or profile.devices
+    ]
+    frame = pd.DataFrame(rows)
+    write_whole(out / FILE, lambda path: frame.to_csv(path, index=False))
+    return frame
+
+
+def _row(row: Row, work: store.Work, profile: Profile, devices: int) -> dict[str, Any]:
+    found = replay(work, profile, row["system"], devices)
+    full = FULL.get(published_name(row["dataset"]))
+    epoch = replay(full_epoch(work, full), profile, row["system"], devices).seconds if full else None
+    return {
+        **{key: row[key] for key in COPIED},
+        "hardware": profile.name,
+        "devices": devices,
+        **{f"modelled_{resource}_s": found.of(resource) for resource in SPLIT},
+        "modelled_s": found.seconds,
+        "modelled_full_epoch_s": epoch,
+        "measured_train_s": float(row["train_s"]),
+        "measured_on": row["machine"],
+    }
+
+
+def table(frame: pd.DataFrame, title: str) -> Table:
+    """The replayed runs, for people."""
+    header = ("system", "settings", "dataset", "devices", *(f"{name} s" for name in SPLIT))
+    header += ("modelled s", "full epoch s", "measured here s")
+    rows = [
+        (
+            *(str(row[key]) for key in ("system", "settings", "dataset", "devices")),
+            *(number(row[f"modelled_{name}_s"], ",.3f") for name in SPLIT),
+            number(row["modelled_s"], ",.3f"),
+            number(row["modelled_full_epoch_s"], ",.1f"),
+            number(row["measured_train_s"], ",.3f"),
+        )
+        for _, row in frame.iterrows()
+    ]
+    return Table(f"modelled on {title}", header, rows, ("settings", "dataset"))

@@ -1,0 +1,89 @@
+"""The recorded work of a run, `work.npz` in its folder: trees and facts as JSON text, amounts as arrays, no pickle."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from baselines.work import Steps, from_plain, to_plain
+from datasets.errors import UserError
+
+if TYPE_CHECKING:
+    from baselines.job import Job
+
+FILE = "work.npz"
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Sizes that a run's amounts refer to."""
+
+    inputs: int  # training inputs
+    batch_size: int
+    epochs: int
+    lookups: int  # of an input
+    vectors: int  # pooled vectors of an input: tables times time steps
+    towers: int  # how often an input goes through the dense network's tower: once, or once a time step
+    rows: int  # of all tables
+    hot_rows: int  # 0 where a system knows none
+    row_bytes: int  # of a row's weights
+    state_bytes: int  # of a row's optimizer state
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run did."""
+
+    facts: Facts
+    steps: tuple[Steps, ...]
+
+
+def facts_of(job: Job, hot_rows_share: float | None) -> Facts:
+    """The sizes of a job, and of the hot set that its system ended with."""
+    state_width = {"sgd": 0, "rowwise-adagrad": 1, "adagrad": job.model.dim}[job.optimizer]
+    return Facts(
+        inputs=len(job.train),
+        batch_size=job.batch_size,
+        epochs=job.epochs,
+        lookups=job.schema.num_lookups,
+        vectors=job.schema.num_vectors,
+        towers=job.schema.steps if job.model.final else 1,
+        rows=job.schema.num_rows,
+        hot_rows=round((hot_rows_share or 0.0) * job.schema.num_rows),
+        row_bytes=job.model.dim * job.dtype.itemsize,
+        state_bytes=state_width * job.dtype.itemsize,
+    )
+
+
+def save(path: Path, facts: Facts, steps: Sequence[Steps]) -> None:
+    """Write the work of a run."""
+    described = {
+        "format": FORMAT,
+        "facts": asdict(facts),
+        "steps": [{"name": group.name, "tree": to_plain(group.tree)} for group in steps],
+    }
+    arrays = {f"amounts{number}": group.amounts for number, group in enumerate(steps)}
+    np.savez_compressed(path, described=np.array(json.dumps(described)), allow_pickle=False, **arrays)
+
+
+def load(path: Path) -> Work:
+    """The work of a run. UserError where the file is damaged or of another version."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            described = json.loads(str(stored["described"]))
+            if described["format"] != FORMAT:
+                raise ValueError(f"format {described['format']}")
+            groups = tuple(
+                Steps(group["name"], from_plain(group["tree"]), stored[f"amounts{number}"])
+                for number, group in enumerate(described["steps"])
+            )
+            return Work(Facts(**described["facts"]), groups)
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path} is not a record of a run's work ({error}); run it again with --force.") from None

@@ -1,0 +1,209 @@
+"""The papers' comparison from nothing: data, runs, study, replay, figures, report, each step going on where it stopped.
+
+The four data sets of the papers are generated, at a scale at which a row is looked up as often as in the whole set
+(`datasets.shapes.generated`); where the real one is prepared, it is taken instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bench import compare, study
+from bench.compare import Cell, Options, parse_systems
+from bench.config import code_version
+from bench.progress import Progress, duration
+from bench.results import RUNS, Results, read_rows
+from bench.study import Grid, Point
+from datasets.store import data_root, open_set
+
+SYSTEMS = (*compare.SYSTEMS, "slipstream", "slipstream:layout=hotline")
+BASELINE = "dlrm"
+SMALLEST_SCALE = 0.001
+ASIDE_S = 4.0  # seconds a run takes beside its inputs: making tables, warm-up, evaluation
+
+
+@dataclass(frozen=True)
+class PaperSet:
+    """A data set of the papers."""
+
+    generated: str
+    real: str
+    inputs: int  # for training, as published
+    share: float  # of the scope's inputs that a run takes; inputs of TBSM are 21 steps each
+    inputs_per_s: float  # about, on two cores, for an estimate before anything has run
+
+
+SETS = (
+    PaperSet("synthetic-kaggle", "criteo-kaggle", 39_291_958, 1.0, 30_000),
+    PaperSet("synthetic-terabyte", "criteo-terabyte", 80_000_000, 1.0, 15_000),
+    PaperSet("synthetic-avazu", "avazu", 32_343_172, 1.0, 35_000),
+    PaperSet("synthetic-taobao", "taobao", 10_000_000, 0.5, 8_000),
+)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """How much is run."""
+
+    rows: int  # training inputs of a run
+    seeds: Sequence[int]
+    test_rows: int
+    grid: Grid
+
+
+QUICK = Scope(40_000, (0, 1, 2), 20_000, Grid((40_000,), (1,), (0.3,), ("stale", "random", "loss"), (0, 1, 2)))
+FULL = Scope(
+    1_000_000,
+    (0, 1, 2, 3, 4),
+    50_000,
+    Grid(
+        (100_000, 1_000_000, 10_000_000),
+        (1, 3),
+        (0.1, 0.3, 0.5),
+        ("stale", "random", "loss", "importance"),
+        (0, 1, 2, 3, 4),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The runs on one data set, and where that is."""
+
+    dataset: str
+    root: Path
+    options: dict[str, Any] | None  # that it is generated with; None: it is real
+    inputs_per_s: float
+    cells: list[Cell]
+    points: list[tuple[Point, Cell]]  # of the study: none, or those of `cells`
+
+    def make(self, progress: Progress) -> None:
+        """Generate the data where it is missing."""
+        open_set(self.dataset, self.root, self.options, progress.say)
+
+    @property
+    def seconds(self) -> float:
+        """About how long a run takes."""
+        sizes = [compare.weight(cell.config) for cell in self.cells]
+        return ASIDE_S + sum(sizes) / len(sizes) / self.inputs_per_s
+
+
+def parts(scope: Scope, out: Path) -> list[Part]:
+    """The comparison on each data set, and the study on generated Kaggle sets of each of its sizes."""
+    return [*(_comparison(paper_set, scope, out) for paper_set in SETS), *_study(scope, out)]
+
+
+def _comparison(paper_set: PaperSet, scope: Scope, out: Path) -> Part:
+    rows = round(scope.rows * paper_set.share)
+    is_real = (data_root() / paper_set.real).exists()
+    dataset = paper_set.real if is_real else paper_set.generated
+    root = data_root() if is_real else out / "data" / str(rows)
+    cells = compare.plan(parse_systems(SYSTEMS), [dataset], scope.seeds, 1, Options({"limit-rows": rows}, {}))
+    options = None if is_real else _options(paper_set, rows, scope)
+    return Part(dataset, root, options, paper_set.inputs_per_s, cells, [])
+
+
+def _study(scope: Scope, out: Path) -> Iterator[Part]:
+    kaggle = SETS[0]
+    for size in scope.grid.sizes:
+        grid = Grid((size,), scope.grid.epochs, scope.grid.drops, scope.grid.policies, scope.grid.seeds)
+        points = study.plan(grid, kaggle.generated, Options({}, {}))
+        root, options = out / "data" / str(size), _options(kaggle, size, scope)
+        yield Part(kaggle.generated, root, options, kaggle.inputs_per_s, [cell for _, cell in points], points)
+
+
+def _options(paper_set: PaperSet, rows: int, scope: Scope) -> dict[str, Any]:
+    """Of a generated set of so many training inputs: the scale that keeps the skew is their share of all."""
+    scale = min(1.0, max(SMALLEST_SCALE, round(rows / paper_set.inputs, 4)))
+    return {"rows": rows, "scale": scale, "validation_rows": scope.test_rows // 2, "test_rows": scope.test_rows}
+
+
+@contextmanager
+def data_in(root: Path) -> Iterator[None]:
+    """Runs find their data sets in this folder."""
+    before = os.environ.get("SLIPBENCH_DATA")
+    os.environ["SLIPBENCH_DATA"] = str(root)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["SLIPBENCH_DATA"]
+        else:
+            os.environ["SLIPBENCH_DATA"] = before
+
+
+def describe_plan(scope: Scope, out: Path, progress: Progress) -> str:
+    """What is left to run and about how long that takes, for `--dry-run`."""
+    lines, seconds, left, total = [], 0.0, 0, 0
+    for part in parts(scope, out):
+        with data_in(part.root):
+            todo = compare.not_done(part.cells, compare.hashes(part.cells, progress.say, make=False), out)
+        took = len(todo) * (_measured(part, out) or part.seconds)
+        what = "study" if part.points else "comparison"
+        state = "made" if (part.root / part.dataset).exists() else "to be made"
+        lines.append(
+            f"{what} on {part.dataset} ({state}): {len(todo)} of {len(part.cells)} runs left, about {duration(took)}"
+        )
+        seconds, left, total = seconds + took, left + len(todo), total + len(part.cells)
+    return "\n".join([*lines, f"{left} of {total} runs left, about {duration(seconds)}; then replay, figures, report"])
+
+
+def _measured(part: Part, out: Path) -> float | None:
+    """Seconds of a run on the part's data by those that are done, with what a run takes beside its clock."""
+    rows = pd.DataFrame(read_rows(out / "runs.csv", RUNS))
+    if rows.empty:
+        return None
+    done = rows[(rows["status"] == "done") & (rows["dataset"] == part.dataset)]
+    own = done[done["code_version"] == code_version()]
+    seconds = own[["train_s", "eval_s", "prepare_s"]].apply(pd.to_numeric, errors="coerce").sum(axis=1)
+    inputs = pd.to_numeric(own["samples_seen"], errors="coerce")
+    if not len(own) or not inputs.sum():
+        return None
+    sizes = [compare.weight(cell.config) for cell in part.cells]
+    return ASIDE_S + float(seconds.sum() / inputs.sum()) * sum(sizes) / len(sizes)
+
+
+def reproduce(scope: Scope, out: Path, progress: Progress) -> tuple[str, int]:
+    """All steps; the printed tables and the exit status: 1 where a run failed or was interrupted."""
+    Results(out)  # refuses a folder that cannot be written before anything runs
+    compared, studied, stopped = [], [], False
+    for part in parts(scope, out):
+        if not stopped:
+            part.make(progress)
+        with data_in(part.root):
+            digests = compare.hashes(part.cells, progress.say, make=False)
+            if not stopped:
+                compare.run_all(part.cells, digests, out, progress, force=False)
+            rows = compare.collect(part.cells, digests, out)
+        stopped = stopped or bool(rows["status"].isin(("interrupted", "missing")).any())
+        if part.points:
+            studied.append(study.mark(rows, part.points))
+        else:
+            compared.append(rows)
+    texts = [compare.write_tables(pd.concat(compared), out, BASELINE), study.write_study(pd.concat(studied), out)]
+    status = int(stopped or pd.concat([*compared, *studied])["status"].isin(compare.FAILED).any())
+    if stopped:
+        progress.say("the same command goes on from here; replay, figures and report come when all is run.")
+        return "\n\n".join(texts), status
+    return "\n\n".join([*texts, *_finish(out, progress)]), status
+
+
+def _finish(out: Path, progress: Progress) -> list[str]:
+    """Replay on this machine and on the papers' servers, figures, report."""
+    from bench.plot import plot
+    from bench.replay.command import replay
+    from bench.report.page import report
+
+    lines = []
+    for calibrate in (True, False):
+        lines += replay(out, None, [], calibrate, not calibrate, progress.say)
+    for path in plot(out):
+        progress.say(f"figure: {path}")
+    return ["\n".join(lines), f"the report: {report(out)}"]

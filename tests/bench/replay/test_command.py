@@ -1,0 +1,93 @@
+"""`slipbench replay` on a folder of finished runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bench.cli import main
+from bench.replay import store
+from bench.replay.profile import to_toml
+from bench.results import Results
+from tests.bench.replay.small import FACTS, constant, plain_steps, profile
+
+STEPS = plain_steps([10, 200, 3000, 0, 1], [30, 0, 0, 0, 1])
+HARDWARE = profile(host__rows_read=constant(0.5), link__bytes=constant(per_s=100.0), step__any=constant(2.0))
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """A folder with a finished run that recorded its work, one that failed, and a profile."""
+    results = Results(tmp_path)
+    row = {"system": "dlrm", "dataset": "d", "batch_size": 8, "threads": 1, "train_s": 7.5}
+    for run_id, status in (("good", "done"), ("bad", "failed")):
+        results.folder(run_id).mkdir(parents=True)
+        results.append("runs", {"run_id": run_id, "status": status, **row})
+    store.save(results.folder("good") / store.FILE, FACTS, [STEPS])
+    (tmp_path / "mine.toml").write_text(to_toml(HARDWARE))
+    return tmp_path
+
+
+def replay(out: Path, *more: str) -> int:
+    return main(["replay", "--out", str(out), *more])
+
+
+def test_work_survives_its_file(out: Path) -> None:
+    found = store.load(out / "runs" / "good" / store.FILE)
+    assert found.facts == FACTS
+    (steps,) = found.steps
+    assert (steps.name, steps.tree, steps.amounts.tolist()) == (STEPS.name, STEPS.tree, STEPS.amounts.tolist())
+
+
+def test_replay_writes_a_row_for_each_finished_run_and_number_of_devices(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert replay(out, "--hardware", str(out / "mine.toml"), "--devices", "1,2") == 0
+    frame = pd.read_csv(out / "replay.csv")
+    assert frame["run_id"].tolist() == ["good", "good"] and frame["devices"].tolist() == [1, 2]
+    assert frame["modelled_host_s"].tolist() == [20, 20] and frame["modelled_link_s"].tolist() == [2, 2]
+    assert frame["modelled_s"].tolist() == [26, 24]
+    assert frame["measured_train_s"].tolist() == [7.5, 7.5]  # beside the modelled seconds, in a column of its own
+    assert frame["modelled_full_epoch_s"].isna().all()  # of a set that no paper has
+    assert "26.000" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--hardware", "papers"], "unknown hardware 'papers': did you mean 'papers-v100'?"),
+        ([], "give one of --hardware"),
+        (["--fit", "--calibrate"], "give one of --hardware"),
+        (["--hardware", "papers-v100", "--devices", "0"], "devices must be at least 1, got 0."),
+        (["--fit", "--devices", "2"], "leave --devices out."),
+        (["--fit"], "has no recorded run of xdl on criteo-kaggle"),
+        (["--hardware", "this-machine"], "this machine has not been measured at d-"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    out: Path, capsys: pytest.CaptureFixture[str], options: list[str], words: str
+) -> None:
+    assert replay(out, *options) == 2
+    shown = capsys.readouterr().err
+    assert words in shown and shown.count("\n") == 1
+
+
+def test_a_folder_without_recorded_work_is_refused(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    work = out / "runs" / "good" / store.FILE
+    work.write_bytes(b"torn")
+    assert replay(out, "--hardware", "papers-v100") == 2
+    assert "is not a record of a run's work" in capsys.readouterr().err
+    work.unlink()
+    assert replay(out, "--hardware", "papers-v100") == 2
+    assert "has recorded its work (work.npz); run them again with --force." in capsys.readouterr().err
+
+
+def test_list_hardware(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "hardware"]) == 0
+    assert {line.split()[0] for line in capsys.readouterr().out.splitlines()} == {
+        "this-machine",
+        "papers-v100",
+        "papers-v100-hotline",
+    }

@@ -1,0 +1,68 @@
+"""Measured parts: that each has its work, and that the constants explain what was measured."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from baselines.job import Job
+from baselines.work import DEVICE, HOST, STEP
+from bench.replay.parts import MEASURED, REPEATS, Stopwatch, base, each
+from bench.replay.profile import Profile
+from datasets.loader import Batch
+from tests.small import make_job
+
+NOTHING = Profile(name="", summary="")
+
+
+@pytest.fixture
+def watch() -> Stopwatch:
+    return Stopwatch(make_job(), "a test")
+
+
+def waiting(job: Job, seconds: float, rows: int) -> None:
+    time.sleep(seconds)
+    job.clock.count(rows_read=rows)
+
+
+def test_a_part_is_measured_with_the_work_that_it_records(watch: Stopwatch) -> None:
+    found = watch.measure({"slow": lambda _: waiting(watch.job, 0.004, 5)}, repeats=3)["slow"]
+    (steps,) = found.work.steps
+    assert steps.amounts.tolist() == [[5]] * 3  # without the round that warms up
+    assert found.seconds >= 3 * 0.004
+
+
+def test_the_cost_of_a_unit_is_the_time_by_the_amount(watch: Stopwatch) -> None:
+    found = watch.measure({"slow": lambda _: waiting(watch.job, 0.004, 5)}, repeats=3)
+    constant = watch.solve(NOTHING, each("rows_read", HOST), found).constants[HOST, "rows_read"]
+    assert constant.each_s == pytest.approx(found["slow"].seconds / 15)
+    assert (constant.how, constant.source) == ("measured", "a test")
+
+
+def test_a_step_of_few_inputs_tells_what_is_not_counted(watch: Stopwatch) -> None:
+    def train(batch: Batch) -> None:
+        waiting(watch.job, 0.004, len(batch))
+
+    known = watch.solve(NOTHING, each("rows_read", HOST), watch.measure({"p": lambda _: waiting(watch.job, 0, 10**9)}))
+    assert watch.overhead(known, train, "any").constants[STEP, "any"].each_s >= 0.004
+
+
+@pytest.mark.parametrize(
+    ("system", "places"),
+    [
+        ("dlrm", {(HOST, "rows_read"), (DEVICE, "dense_flops"), (DEVICE, "rows_written"), (STEP, "any")}),
+        ("fae", {(HOST, "lookups_placed"), (HOST, "lookups_scanned"), (STEP, "hot")}),
+        ("hotline", {(HOST, "lookups_split"), (HOST, "lookups_unique"), (STEP, "mixed")}),
+        ("torchrec", {(DEVICE, "rows_read", "torchrec"), (STEP, "any", "torchrec")}),
+        ("xdl", {("net", "net_trips"), ("net", "net_bytes"), (STEP, "any", "xdl")}),
+    ],
+)
+def test_a_system_s_parts_give_its_constants(system: str, places: set[tuple[str, ...]]) -> None:
+    watch = Stopwatch(make_job(system), "a test")
+    found = base(watch, NOTHING)
+    for measure in MEASURED.get(system, ()):
+        found = measure(watch, found, system)
+    assert places <= found.constants.keys()
+    assert {(c.how, c.repeats) for c in found.constants.values()} == {("measured", REPEATS)}
+    assert found.constants[HOST, "rows_read"].each_s > 0

@@ -117,15 +117,19 @@ def marked_lookups(
     A lookup's row id is its id [N, C] plus its table's offset [C]. `parts` [Q, 2] int64 are the first lookup and the
     one after the last of each part that is counted by itself.
     """
-    stretches = [inputs[part] for part in shares(len(inputs), MIN_PART)]
-    return np.concatenate(together(_marked_lookups, [(marks, ids, offsets, some, parts) for some in stretches]))
+    most = 2 * len(inputs) > len(ids)  # then all of them, in the order in which they lie, is quicker
+    asked = np.arange(len(ids)) if most else inputs
+    stretches = [asked[part] for part in shares(len(asked), MIN_PART)]
+    found = np.concatenate(together(_marked_lookups, [(marks, ids, offsets, some, parts) for some in stretches]))
+    return found[inputs] if most else found
 
 
 def count_lookups(counts: np.ndarray, ids: np.ndarray, offsets: np.ndarray, inputs: np.ndarray) -> None:
     """Add one to counts [R] int64 for each lookup of the named inputs; ids and offsets as above.
 
-    Threads count different tables, whose rows are different ones.
+    Threads count different tables, whose rows are different ones. Inputs are read in the order in which they lie.
     """
+    inputs = np.sort(inputs)
     tables = np.flatnonzero(np.diff(offsets, prepend=-1))  # the first lookup of each
     ends = [*tables, len(offsets)]
     columns = [(ends[part.start], ends[part.stop]) for part in shares(len(tables), 1)]
@@ -264,19 +268,24 @@ def _update(weights, state, frozen, rows, grads, lr, eps, part, parts):  # type:
 
 @njit(nogil=True, cache=True)
 def _marked_lookups(marks, ids, offsets, inputs, parts):  # type: ignore[no-untyped-def]
+    # unsigned, since numba takes negative indices from the end, and looks at each to tell: half of the time
     found = np.zeros((len(inputs), len(parts)), np.int64)
     for k in range(len(inputs)):
+        row = np.uint64(inputs[k])
         for q in range(len(parts)):
-            for c in range(parts[q, 0], parts[q, 1]):
-                found[k, q] += marks[offsets[c] + ids[inputs[k], c]]
+            marked = np.int64(0)
+            for c in range(np.uint64(parts[q, 0]), np.uint64(parts[q, 1])):
+                marked += marks[np.uint64(offsets[c] + ids[row, c])]
+            found[k, q] = marked
     return found
 
 
 @njit(nogil=True, cache=True)
 def _count_lookups(counts, ids, offsets, inputs, first, last):  # type: ignore[no-untyped-def]
     for k in range(len(inputs)):
-        for c in range(first, last):
-            counts[offsets[c] + ids[inputs[k], c]] += 1
+        row = np.uint64(inputs[k])
+        for c in range(np.uint64(first), np.uint64(last)):
+            counts[np.uint64(offsets[c] + ids[row, c])] += 1
 
 
 @njit(nogil=True, cache=True)

@@ -293,7 +293,7 @@ def notes(rows: pd.DataFrame, summary: pd.DataFrame) -> list[str]:
         point = Point(row["policy"], row["size"], row["epochs"], None if pd.isna(row["drop"]) else row["drop"])
         if row["without_threshold"]:
             num = row["without_threshold"]
-            lines.append(f"{point.label}: {num} run(s) found no threshold in some epoch, and skipped nothing there.")
+            lines.append(f"{point.label}: {num} run(s) found no threshold in some epoch, and skipped nothing in it.")
         if row["num_done"] < sum(row[f"num_{status}"] for status in STATUSES):
             lines.append(f"{point.label}: {statuses(row)}; {row['reason'] or 'not run yet'}. In no mean.")
     return lines

@@ -209,10 +209,10 @@ def judgements(policies: pd.DataFrame) -> list[str]:
 
 
 def _without_threshold(cells: pd.DataFrame) -> list[str]:
-    """One line for each Slipstream that found no threshold in some of its runs, and so skipped nothing there."""
+    """One line for each Slipstream that found no threshold in some epoch, and so skipped nothing in it."""
     missed = cells[cells["notes"].astype(str).str.contains("no threshold found")]
     return [
-        f"{label} on {dataset}: no threshold found in {len(rows)} run(s), so that nothing was skipped there."
+        f"{label} on {dataset}: {len(rows)} run(s) found no threshold in some epoch, and skipped nothing in it."
         for (dataset, label), rows in missed.groupby(["dataset", "label"], sort=False)
     ]
 

@@ -130,4 +130,4 @@ def _said(study: pd.DataFrame) -> str:
         "enough, which may go on beyond the axis. An arrowhead: the mean is beyond it."
     )
     text += f" {lost} runs failed or are missing and are in no mean." if lost else ""
-    return text + (f" {without} runs found no threshold in some epoch, and skipped nothing there." if without else "")
+    return text + (f" {without} runs found no threshold in some epoch, and skipped nothing in it." if without else "")

@@ -20,9 +20,11 @@ force dry-run""".split()  # noqa: SIM905
 COMMANDS = {
     "run": {"system", "dataset", "seed", "profile", *SHARED},
     "compare": {"systems", "datasets", "seeds", "repeats", "baseline", *SHARED},
+    "study": {"dataset", "sizes", "drops", "policies", "seeds", *SHARED} - {"limit-rows"},
     "plot": {"out"},
     "report": {"out"},
     "bench": {"quick", "out"},
+    "replay": {"hardware", "devices", "calibrate", "fit", "out"},
     "data prepare": {"source", "option", "set", "on-bad-row", "restart"},
     "data info": set(),
     "data verify": set(),

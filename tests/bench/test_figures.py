@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -17,6 +18,7 @@ from bench.figures.decisions import over_training
 from bench.figures.sources import on_one, over_all, speedups_by_source
 from bench.figures.traffic import per_epoch, traffic
 from bench.summary import OVER_SETS
+from tests.bench.conftest import Slipbench
 from tests.bench.test_summary import cell, frame
 
 matplotlib.use("Agg")
@@ -149,6 +151,16 @@ def test_system_that_failed_on_one_data_set_has_no_mean_in_the_figure() -> None:
 def test_controls_and_the_baseline_are_no_rows_of_the_sources() -> None:
     rows = [cell(name, 0, 1.0, 0.7) for name in ("dlrm", "slipstream", "slipstream skip=random", "slipstream stale=x")]
     assert [row.name for row in on_one(source(rows), "synthetic")] == ["slipstream"]
+
+
+@pytest.mark.usefixtures("one_figure")
+def test_replay_with_other_columns_is_named(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
+    assert slipbench("compare --datasets tiny --out out --systems fake,other --seeds 0") == 0
+    Path("out/replay.csv").write_text("run_id,seconds\n1,2\n")
+    capsys.readouterr()
+    assert slipbench("plot --out out") == 2
+    shown = capsys.readouterr().err
+    assert "out/replay.csv has other columns" in shown and shown.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", FIGURES)

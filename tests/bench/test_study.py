@@ -168,7 +168,7 @@ def test_failed_runs_are_in_no_mean_and_named() -> None:
 def test_runs_without_a_threshold_are_named() -> None:
     rows = small_study()
     rows.loc[rows["policy"] == "stale", "notes"] = "one; no threshold found"
-    said = "stale drop=0.3, 100 inputs, 1 epoch: 4 run(s) found no threshold in some epoch, and skipped nothing there."
+    said = "stale drop=0.3, 100 inputs, 1 epoch: 4 run(s) found no threshold in some epoch, and skipped nothing in it."
     assert said in notes(rows, summarise(rows))
 
 

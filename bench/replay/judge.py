@@ -63,7 +63,7 @@ REASONS: tuple[tuple[Mapping[str, tuple[str, ...]], str], ...] = (
     ),
     (
         {"system": ("fae",)},
-        "FAE's hot inputs are more, or fewer, than the generated set's at the share that was asked for",
+        "cold steps' copies take what DLRM's do, and those of hot inputs' indices, a tenth, come on top",
     ),
     (
         {"system": ("hotline",)},

@@ -27,6 +27,7 @@ from bench.replay.model import replay
 from bench.replay.profile import ANY, Constant, Profile
 from bench.replay.store import Work, facts_of
 from datasets.loader import Batch, batches
+from datasets.store import Split
 
 REPEATS = 24  # of each part
 FEW = 8  # inputs of a mini-batch that is little but overhead
@@ -142,25 +143,37 @@ def _parts_of_step(placement: Placement) -> dict[str, Part]:
 
 
 def hot_rows(watch: Stopwatch, profile: Profile) -> Profile:
-    """Steps on hot rows alone, and the classification of inputs."""
-    job = watch.job
+    """Steps of hot inputs alone, whose rows are few and so nearer, and the classification of inputs."""
+    job, rows = watch.job, _popular_rows(watch.job)
     inputs, marks = np.arange(len(job.train)), np.zeros(job.schema.num_rows, bool)
-    marks[job.train.row_ids(inputs)] = True
+    marks[rows] = True
 
     def classify(batch: Batch) -> None:
         hotset.hot_inputs(job.train, inputs, marks)
         job.clock.count(lookups_scanned=len(inputs) * job.schema.num_lookups)
 
-    with closing(HotPlacement(job)) as placement:
-        placement.place(np.flatnonzero(marks))
+    scan = watch.measure({"classify": classify})
+    split = job.train
+    hot = hotset.hot_inputs(split, inputs, marks)
+    profile = watch.solve(profile, each("lookups_scanned", HOST), scan)
+    if not hot.any():  # then no run of this shape has a step of hot inputs
+        return _mirrored_scan(profile, job)
+    on_hot = replace(job, train=Split(split.schema, split.dense[hot], split.ids[hot], split.labels[hot]))
+    with closing(HotPlacement(on_hot)) as placement:
+        placement.place(rows)
         placement.hot_is_current = True
-        found = watch.measure(_parts_of_step(placement))
-        unknowns = each("lookups_placed", HOST)
-        if job.device != CPU:
-            unknowns += [unknown for kind in ROWS for unknown in each(kind, DEVICE)]
+        own = replace(watch, job=on_hot)
+        found = own.measure(_parts_of_step(placement))
+        unknowns = [*each("lookups_placed", HOST), *(unknown for kind in ROWS for unknown in each(kind, DEVICE))]
         profile = watch.solve(profile, unknowns, {name: found[name] for name in ("lookup", "update", "again")})
-        profile = watch.solve(profile, each("lookups_scanned", HOST), watch.measure({"classify": classify}))
-        return watch.overhead(_mirrored_scan(profile, job), placement.train, "hot")
+        return own.overhead(_mirrored_scan(profile, job), placement.train, "hot")
+
+
+def _popular_rows(job: Job) -> np.ndarray:
+    """The hot rows as the systems choose them: the most accessed ones, as many as the job's budget takes."""
+    inputs = np.arange(len(job.train))
+    counts = hotset.count_accesses(job.train, inputs)
+    return hotset.hot_rows(counts, hotset.budget_rows(job, job.train, inputs, counts), job.schema.reserved_rows)
 
 
 def _mirrored_scan(profile: Profile, job: Job) -> Profile:
@@ -172,11 +185,10 @@ def _mirrored_scan(profile: Profile, job: Job) -> Profile:
 
 
 def hotline(watch: Stopwatch, profile: Profile) -> Profile:
-    """The splitting of mini-batches and the staging of cold rows; half of the inputs are popular."""
+    """The splitting of mini-batches and the staging of cold rows."""
     job = watch.job
-    popular = job.train.row_ids(np.arange(len(job.train) // 2))
     with closing(HotlinePlacement(job)) as placement:
-        placement.move_hot(np.unique(popular))
+        placement.move_hot(_popular_rows(job))
 
         def split(batch: Batch) -> None:
             parted, _, number = placement._split(batch)

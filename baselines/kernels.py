@@ -20,7 +20,7 @@ from baselines.threads import shares, together
 
 FREE, RESERVED, STALE = 0, 1, 2  # what `frozen` says of a row
 SHARED = -1  # what `find_shared` says of a row that several inputs look up
-MIN_PART = 2048  # lookups below which another thread costs more than it saves
+MIN_PART = 16384  # lookups below which another thread costs more than it saves
 
 
 def gather(weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
@@ -39,6 +39,16 @@ def gather_both(hot: torch.Tensor, cold: torch.Tensor, places: torch.Tensor) -> 
     arrays = [array.numpy() for array in (hot, cold, places.contiguous(), found)]
     together(_gather_both, [(*arrays, part.start, part.stop) for part in shares(len(places), MIN_PART)])
     return found
+
+
+def split(slots: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Which inputs look up only rows that have a slot, slots [R] being negative for others: those inputs come first.
+
+    Of row ids [B, C], on the host: the slots [B, C] of the inputs in their new order, that order [B], which keeps each
+    kind's own, and the number of the first kind.
+    """
+    places, order, count = _split(slots.numpy(), ids.numpy())
+    return torch.from_numpy(places), torch.from_numpy(order), int(count)
 
 
 def distinct(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -207,6 +217,29 @@ def _place(rows, places):  # type: ignore[no-untyped-def]
             count = max(count, number + 1)
             places[k] = -1 - number
     return found[:count].copy()
+
+
+@njit(nogil=True, cache=True)
+def _split(slots, ids):  # type: ignore[no-untyped-def]
+    places, order = np.empty_like(ids), np.empty(len(ids), np.int64)
+    first, last = 0, len(ids)  # the second kind is filled in from the end, and turned around
+    for k in range(len(ids)):
+        lowest = np.int64(0)
+        for c in range(ids.shape[1]):
+            slot = slots[np.uint64(ids[k, c])]
+            places[first, c] = slot
+            lowest = min(lowest, slot)
+        if lowest < 0:
+            last -= 1
+            order[last] = k
+        else:
+            order[first] = k
+            first += 1
+    order[first:] = order[first:][::-1].copy()
+    for place in range(first, len(ids)):
+        for c in range(ids.shape[1]):
+            places[place, c] = slots[np.uint64(ids[order[place], c])]
+    return places, order, first
 
 
 @njit(nogil=True, cache=True)

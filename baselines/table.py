@@ -45,9 +45,9 @@ class EmbeddingTable:
 
     def put(self, rows: torch.Tensor, part: EmbeddingTable, move: Callable[[torch.Tensor], torch.Tensor]) -> None:
         """Write a part's rows and state, moved by `move`, back over rows [n]."""
-        self.weights[rows] = move(part.weights)
+        self.weights.index_copy_(0, rows, move(part.weights))
         if self.state.shape[1]:
-            self.state[rows] = move(part.state)
+            self.state.index_copy_(0, rows, move(part.state))
 
 
 def initial_table(

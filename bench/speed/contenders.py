@@ -70,8 +70,9 @@ def make_job(
     rounds: int,
     threads: int,
     seed: int = 0,
+    lr: float | None = None,
 ) -> Job:
-    """The job of a contender: the first `rows` training inputs, once a round."""
+    """The job of a contender: the first `rows` training inputs, once a round, at the data set's own rate or another."""
     config = resolve({"system": system, "dataset": data.name, "optimizer": optimizer}, settings or {})
     return Job(
         schema=data.schema,
@@ -79,7 +80,7 @@ def make_job(
         validation=data.validation,
         model=MODELS[model],
         optimizer=optimizer,
-        lr=config.lr,
+        lr=lr or config.lr,
         precision=precision,
         batch_size=batch_size,
         epochs=rounds,

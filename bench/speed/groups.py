@@ -24,11 +24,14 @@ from bench.speed.targets import (
 )
 from datasets.store import PreparedSet, open_set
 
+# Of the long rounds, which go over the same inputs again and again: at the data set's own rate the model would learn
+# them by heart, and FAE's scheduler, whose loss then rises, swap after every mini-batch.
+GENTLE = 0.01
 SMALL, FULL = 0.1, 1.0  # scales of the tables: up to 1 M rows each (3.4 M together), and 33.8 M together
 DATASET = "synthetic-kaggle"
-# Off the default, so that a threshold is found in every round whatever the rounding: the time is in question here, and
-# not the accuracy. The paper's own tolerance is 0.08.
-SKIPPING = {"slipstream.tolerance": 0.15}
+# Off the defaults, so that a threshold is found in every round and enough is skipped for its time to stand out: the
+# time is in question here, and not the accuracy.
+SKIPPING = {"slipstream.tolerance": 0.15, "slipstream.drop": 0.5}
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,8 @@ class Sizes:
     seeds: int
 
 
-QUICK = Sizes(rounds=4, rows=65_536, long_rows=262_144, seeds=5)
-WHOLE = Sizes(rounds=10, rows=131_072, long_rows=1_048_576, seeds=8)
+QUICK = Sizes(rounds=4, rows=65_536, long_rows=327_680, seeds=5)
+WHOLE = Sizes(rounds=6, rows=131_072, long_rows=393_216, seeds=8)
 
 
 @dataclass(frozen=True)
@@ -124,14 +127,21 @@ def groups(maker: Maker, sizes: Sizes) -> list[Group]:
         Group(
             "systems, batch 2048",
             lambda: [
-                maker.system("dlrm", "dlrm", sizes.long_rows, batch_size=2048),
-                maker.system("fae", "fae", sizes.long_rows, batch_size=2048),
-                maker.system("hotline", "hotline", sizes.long_rows, batch_size=2048),
+                maker.system("dlrm", "dlrm", sizes.long_rows, batch_size=2048, lr=GENTLE),
+                maker.system("fae", "fae", sizes.long_rows, batch_size=2048, lr=GENTLE),
+                maker.system("hotline", "hotline", sizes.long_rows, batch_size=2048, lr=GENTLE),
                 maker.system(
-                    "slipstream none", "slipstream", sizes.long_rows, batch_size=2048, settings={"skip": "none"}
+                    "slipstream none",
+                    "slipstream",
+                    sizes.long_rows,
+                    batch_size=2048,
+                    lr=GENTLE,
+                    settings={"skip": "none"},
                 ),
-                maker.system("slipstream", "slipstream", sizes.long_rows, batch_size=2048, settings=SKIPPING),
-                maker.system("xdl-cpu", "xdl-cpu", sizes.long_rows, batch_size=2048),
+                maker.system(
+                    "slipstream", "slipstream", sizes.long_rows, batch_size=2048, lr=GENTLE, settings=SKIPPING
+                ),
+                maker.system("xdl-cpu", "xdl-cpu", sizes.long_rows, batch_size=2048, lr=GENTLE),
             ],
             (
                 *(cost_per_trained(name, "dlrm", 0.95, 1.0) for name in ("fae", "hotline", "slipstream none")),

@@ -45,8 +45,9 @@ def test_hot_rows_live_on_the_device_and_cold_rows_on_the_host() -> None:
     assert not on_host[placement.hot_rows].any(), "the host's stale copy of a hot row was written"
 
 
-def test_cold_rows_are_staged_in_a_lane_of_their_own_and_written_back() -> None:
-    job = make_job("hotline", settings=HOT)
+@pytest.mark.parametrize("gather", ["auto", "beside", "after"])
+def test_cold_rows_are_staged_in_a_lane_of_their_own_and_written_back(gather: str) -> None:
+    job = make_job("hotline", settings=HOT | {"hotline.gather": gather})
     train_epochs(job, build("hotline", job), 2)
     staged = job.clock.phases[(LANE, "stage")]
     assert staged.calls > 0 and staged.amounts["rows"] > 0 and staged.amounts["bytes"] > 0
@@ -55,7 +56,7 @@ def test_cold_rows_are_staged_in_a_lane_of_their_own_and_written_back() -> None:
 
 def test_cold_rows_are_staged_beside_the_popular_micro_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The gathering thread waits for the popular µ-batch's backward pass, which must not have waited for it."""
-    job = make_job("hotline", settings=HOT)
+    job = make_job("hotline", settings=HOT | {"hotline.gather": "beside"})
     system = build("hotline", job)
     placement: Any = system.placement
     popular_is_done = threading.Event()

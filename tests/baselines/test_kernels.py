@@ -96,6 +96,23 @@ def test_rows_of_two_tables_are_read_and_updated_by_their_places(
     torch.testing.assert_close(second, expected)
 
 
+@given(kinds=st.lists(st.booleans(), max_size=20), lookups=st.integers(1, 4))
+@settings(deadline=None)
+def test_inputs_of_rows_with_slots_come_first_in_their_order(kinds: list[bool], lookups: int) -> None:
+    slots = torch.tensor([3, -1, 0, -1, 7])
+    random = torch.Generator().manual_seed(len(kinds))
+    ids = torch.tensor([0, 2, 4])[torch.randint(3, (len(kinds), lookups), generator=random)]
+    for number, is_first in enumerate(kinds):
+        if not is_first:
+            ids[number, number % lookups] = 1 + 2 * (number % 2)
+    places, order, count = kernels.split(slots, ids)
+    expected = [n for n, is_first in enumerate(kinds) if is_first] + [
+        n for n, is_first in enumerate(kinds) if not is_first
+    ]
+    assert (order.tolist(), count) == (expected, sum(kinds))
+    assert torch.equal(places, slots[ids[order]])
+
+
 def test_distinct() -> None:
     found, places = kernels.distinct(torch.tensor([7, 3, 7, 7, 9]))
     assert found.tolist() == [7, 3, 9]

@@ -11,12 +11,6 @@ FIGURES = Path(__file__).resolve().parent.parent / "results" / "published" / "fi
 AVERAGES = ("geomean", "average")  # what the papers give over all of their sets
 CHART = "speedup_over_xdl_1gpu"
 ABSTRACT = "_speedup_over"  # `fae_speedup_over` of `xdl`: the abstract's speed-up of FAE over XDL
-STANDS_FOR = {  # generated sets that have the published skew of one of the papers' sets
-    "synthetic-kaggle": "criteo-kaggle",
-    "synthetic-terabyte": "criteo-terabyte",
-    "synthetic-avazu": "avazu",
-    "synthetic-taobao": "taobao",
-}
 GPUS = {"xdl-cpu": "0"}  # of a system's bar that is looked up; one GPU for all others
 
 
@@ -29,6 +23,12 @@ def figures(path: Path = FIGURES) -> tuple[dict[str, str], ...]:
         return tuple(csv.DictReader(file))
 
 
+def published_name(dataset: str) -> str:
+    """The published data set that a set is, or is generated after; its own name where there is none."""
+    twins = {"synthetic-kaggle": "criteo-kaggle", "synthetic-terabyte": "criteo-terabyte"}
+    return twins.get(dataset, dataset.removeprefix("synthetic-"))
+
+
 def speedups(system: str, baseline: str, dataset: str) -> list[tuple[float, str]]:
     """Published speed-ups of a system over a baseline on a data set, each with its source.
 
@@ -36,7 +36,7 @@ def speedups(system: str, baseline: str, dataset: str) -> list[tuple[float, str]
     bars of two systems are divided only where they stand in the same chart, since the papers disagree about the same
     baseline.
     """
-    rows, dataset = figures(), STANDS_FOR.get(dataset, dataset)
+    rows, dataset = figures(), published_name(dataset)
     places: Iterable[str] = (dataset,) if any(row["dataset"] == dataset for row in rows) else AVERAGES
     bars = {
         (row["source"], row["system"]): float(row["value"])

@@ -41,12 +41,6 @@ FULL = {
 }
 
 
-def published_name(dataset: str) -> str:
-    """The published data set that a set is, or is generated after; its own name where there is none."""
-    twins = {"synthetic-kaggle": "criteo-kaggle", "synthetic-terabyte": "criteo-terabyte"}
-    return twins.get(dataset, dataset.removeprefix("synthetic-"))
-
-
 def full_epoch(work: Work, full: FullSize) -> Work:
     """The work of one epoch of the full set, all epochs of the run counting alike; amounts are float64."""
     facts = work.facts

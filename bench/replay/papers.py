@@ -13,8 +13,9 @@ from typing import Any
 
 from baselines.work import BETWEEN, DEVICE, HOST, LINK, STEP, Steps, leaves
 from bench import published
+from bench.published import published_name
 from bench.replay import profile as profiles
-from bench.replay.extrapolate import FULL, full_epoch, published_name
+from bench.replay.extrapolate import FULL, full_epoch
 from bench.replay.fit import Target, Unknown, solve, whole
 from bench.replay.model import Modelled, replay, steps_in
 from bench.replay.profile import Profile

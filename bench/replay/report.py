@@ -9,8 +9,9 @@ from typing import Any
 import pandas as pd
 
 from baselines.work import RESOURCES
+from bench.published import published_name
 from bench.replay import store
-from bench.replay.extrapolate import FULL, full_epoch, published_name
+from bench.replay.extrapolate import FULL, full_epoch
 from bench.replay.model import replay
 from bench.replay.profile import FABRIC, Profile
 from bench.results import RUNS, read_rows, write_whole

@@ -24,6 +24,7 @@ COMMANDS = {
     "plot": {"out"},
     "report": {"out"},
     "bench": {"quick", "out"},
+    "reproduce": {"quick", "rows", "seeds", "dry-run", "out"},
     "replay": {"hardware", "devices", "calibrate", "fit", "out"},
     "data prepare": {"source", "option", "set", "on-bad-row", "restart"},
     "data info": set(),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench.replay.extrapolate import FullSize, full_epoch, published_name
+from bench.published import published_name
+from bench.replay.extrapolate import FullSize, full_epoch
 from tests.bench.replay.small import between, plain_steps, work
 
 FULL = FullSize(inputs=1000, hot_rows=60)  # ten times the inputs and three times the hot rows

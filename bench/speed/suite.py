@@ -28,7 +28,7 @@ from bench.loop import train
 from bench.outcome import Outcome
 from bench.progress import Progress
 from bench.speed.contenders import Sample, Silent, make_job
-from bench.speed.groups import DATASET, FULL, QUICK, SMALL, WHOLE, Data, Group, Maker, groups, matrix
+from bench.speed.groups import DATASET, FULL, QUICK, SMALL, WHOLE, Data, Group, Maker, Sizes, groups, matrix
 from bench.speed.scaling import growth, plot_growth
 from bench.speed.targets import Limit, Round, cost_per_trained, faster, share_of_peak
 from bench.stats import Estimate, paired_difference
@@ -75,20 +75,33 @@ def line(limit: Limit, estimate: Estimate | None, verdict: str | None = None) ->
     return Line(*common, estimate.value, estimate.low, estimate.high, estimate.n, said)
 
 
-def bench(out: Path, quick: bool, progress: Progress) -> tuple[list[Line], int]:
-    """Measure everything; the lines and the exit status: 1 if a target is missed.
+PARTS = ("targets", "matrix", "growth")
+
+
+def bench(out: Path, quick: bool, parts: Sequence[str], progress: Progress) -> tuple[list[Line], int]:
+    """Measure the parts; the targets' lines and the exit status: 1 if a target is missed.
 
     All is written to `out` group by group, so that a benchmark that is stopped has what it measured.
     """
-    sizes, threads, say = (QUICK if quick else WHOLE), len(os.sched_getaffinity(0)), progress.say
+    sizes, threads = (QUICK if quick else WHOLE), len(os.sched_getaffinity(0))
     process.set_up(threads)
     out.mkdir(parents=True, exist_ok=True)
     write_env(out)
-    data = Data(out / "data", sizes.long_rows, say)
-    maker = Maker(data, sizes.rounds, threads)
+    data = Data(out / "data", sizes.long_rows, progress.say)
+    lines = measure_targets(out, data, sizes, threads, progress.say) if "targets" in parts else []
+    if "matrix" in parts:
+        measure_matrix(out, Maker(data, MATRIX_ROUNDS, threads), progress.say)
+    if "growth" in parts:
+        write(out, "growth", growth(threads, progress.say))
+        plot_growth(out)
+    return lines, int(any(found.verdict in ("missed", "not measured") for found in lines))
+
+
+def measure_targets(out: Path, data: Data, sizes: Sizes, threads: int, say: Callable[[str], None]) -> list[Line]:
+    """`samples.csv` and `targets.csv`."""
     samples: list[dict[str, Any]] = []
     lines: list[Line] = []
-    for group in groups(maker, sizes):
+    for group in groups(Maker(data, sizes.rounds, threads), sizes):
         rounds = measure(group, sizes.rounds, say)
         samples += [{"group": group.name, **sample.to_dict()} for taken in rounds for sample in taken.values()]
         lines += [line(target.limit, target.estimate(rounds)) for target in group.targets]
@@ -96,11 +109,7 @@ def bench(out: Path, quick: bool, progress: Progress) -> tuple[list[Line], int]:
         write(out, "targets", [asdict(found) for found in lines])
     lines += [accuracy(data, sizes.seeds, threads, say), memory(out, data, say), help_time()]
     write(out, "targets", [asdict(found) for found in lines])
-    if not quick:
-        measure_matrix(out, Maker(data, MATRIX_ROUNDS, threads), say)
-        write(out, "growth", growth(threads, say))
-        plot_growth(out)
-    return lines, int(any(found.verdict in ("missed", "not measured") for found in lines))
+    return lines
 
 
 def measure(group: Group, num_rounds: int, say: Callable[[str], None]) -> list[Round]:

@@ -41,8 +41,9 @@ class Target:
     proportional: bool = True  # ratios and rates are averaged as logarithms
 
     def estimate(self, rounds: Sequence[Round]) -> Estimate | None:
-        """The mean over the rounds that have all it needs, with its interval."""
-        found = [self.measure(taken) for taken in rounds if all(name in taken for name in self.needs)]
+        """The mean over the rounds that have all it needs and something to measure, with its interval."""
+        every = [self.measure(taken) for taken in rounds if all(name in taken for name in self.needs)]
+        found = [value for value in every if not math.isnan(value)]
         if not self.proportional or any(value <= 0 for value in found):
             return mean_interval(found)
         logs = mean_interval([math.log(value) for value in found])
@@ -83,7 +84,10 @@ def share_of_peak(name: str, peak: str, at_least: float, wanted: float) -> Targe
 
 
 def time_saved(skipping: str, none: str, at_least: float, wanted: float) -> Target:
-    """Time saved by skipping, over what the skipped inputs would have cost at the average of those trained."""
+    """Time saved by skipping, over what the skipped inputs would have cost at the average of those trained.
+
+    A round in which nothing was skipped says nothing.
+    """
 
     def measure(taken: Round) -> float:
         kept, everything = taken[skipping], taken[none]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -61,7 +60,9 @@ def test_time_saved_is_of_what_the_skipped_inputs_would_have_cost() -> None:
     estimate = time_saved("s", "n", 0.85, 0.95).estimate([taken(s=skipping, n=none)])
     assert estimate is not None and estimate.value == pytest.approx(0.9)
     nothing = time_saved("s", "n", 0.85, 0.95).estimate([taken(s=none, n=none)])
-    assert nothing is not None and math.isnan(nothing.value)
+    assert nothing is None
+    both = time_saved("s", "n", 0.85, 0.95).estimate([taken(s=none, n=none), taken(s=skipping, n=none)])
+    assert both is not None and (both.value, both.n) == (pytest.approx(0.9), 1)
     assert suite.line(time_saved("s", "n", 0.85, 0.95).limit, nothing).verdict == "not measured"
 
 

@@ -246,13 +246,14 @@ def _peak_rss_bytes() -> int | None:
     import psutil
 
     pids = ["self", *(str(child.pid) for child in psutil.Process().children(recursive=True))]
-    peaks = [peak for pid in pids if (peak := _peak_of(pid)) is not None]
+    peaks = [peak for pid in pids if (peak := peak_of(pid)) is not None]
     if not peaks:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return sum(peaks)
 
 
-def _peak_of(pid: str) -> int | None:
+def peak_of(pid: str) -> int | None:
+    """The most memory in bytes that a process has taken; None where the system does not say."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:

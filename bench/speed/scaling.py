@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from baselines import process
 from baselines.clock import Clock
 from baselines.job import Job
 from baselines.model import MODELS
+from bench.run import peak_of
 from bench.speed.contenders import InTraining
 from datasets.schema import Schema, Table
 from datasets.store import Split
@@ -100,7 +100,7 @@ def measure(point: Point) -> dict[str, Any]:
         contender = InTraining("dlrm", "dlrm", job)
         rate = [contender.round(number).per_s for number in range(2)][-1]
         contender.close()
-    return {"samples_per_s": rate, "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    return {"samples_per_s": rate, "peak_rss_bytes": peak_of("self")}
 
 
 def draw(point: Point) -> Split:
@@ -140,16 +140,20 @@ def plot_growth(out: Path) -> None:
             spread = [middle - low, high - middle]
             panel.errorbar(middle.index, middle, yerr=spread, marker="o", color="#0072B2", capsize=3)
             panel.set(xscale="log", xlabel=label, ylim=(0, None))
-            panel.set_xticks(middle.index, [f"{value:,.4g}" for value in middle.index], rotation=30, minor=False)
+            panel.set_xticks(middle.index, [_short(value) for value in middle.index], rotation=30, minor=False)
             panel.minorticks_off()
             panel.grid(alpha=0.3)
-    panels[0, 0].set_ylabel("thousand samples/s (higher is better)")
-    panels[1, 0].set_ylabel("memory of the process in GB (lower is better)")
+    panels[0, 0].set_ylabel("thousand samples/s\n(higher is better)")
+    panels[1, 0].set_ylabel("memory of the process in GB\n(lower is better)")
     runs = table.groupby(["axis", "rows", "batch_size", "threads", "lookups"]).size().min()
     figure.suptitle(f"How cost grows: dlrm, rm2, SGD; medians of n = {runs} processes a point, bars: all of them")
     for kind in ("png", "pdf"):
         figure.savefig(out / f"growth.{kind}", dpi=130)
     plt.close(figure)
+
+
+def _short(value: float) -> str:
+    return f"{value / 1e6:g} M" if value >= 1e6 else f"{value:,.0f}"
 
 
 if __name__ == "__main__":

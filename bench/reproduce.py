@@ -21,6 +21,7 @@ from bench.config import code_version
 from bench.progress import Progress, duration
 from bench.results import RUNS, Results, read_rows
 from bench.study import Grid, Point
+from datasets.registry import load_dataset
 from datasets.store import data_root, open_set
 
 SYSTEMS = (*compare.SYSTEMS, "slipstream", "slipstream:layout=hotline")
@@ -122,7 +123,9 @@ def _study(scope: Scope, out: Path) -> Iterator[Part]:
 def _options(paper_set: PaperSet, rows: int, scope: Scope) -> dict[str, Any]:
     """Of a generated set of so many training inputs: the scale that keeps the skew is their share of all."""
     scale = min(1.0, max(SMALLEST_SCALE, round(rows / paper_set.inputs, 4)))
-    return {"rows": rows, "scale": scale, "validation_rows": scope.test_rows // 2, "test_rows": scope.test_rows}
+    wanted = {"rows": rows, "scale": scale, "validation_rows": scope.test_rows // 2, "test_rows": scope.test_rows}
+    known = {option.key for option in load_dataset(paper_set.generated).OPTIONS}
+    return {key: value for key, value in wanted.items() if key in known}  # Taobao's has shares of its users instead
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from bench import reproduce
 from bench.progress import Progress
 from bench.reproduce import FULL, QUICK, SETS, Scope
 from bench.study import Grid
+from datasets.registry import load_dataset
+from datasets.settings import resolve
 from datasets.store import open_set
 
 TINY = Scope(1500, (0,), 300, Grid((1500,), (1,), (0.3,), ("random",), (0,)))
@@ -36,6 +38,8 @@ def test_every_system_meets_every_set_and_seed(scope: Scope, tmp_path: Path, mon
     for part in found:
         cells = {(cell.label, cell.config.seed) for cell in part.cells}
         assert len(cells) == len(part.cells) == len(reproduce.SYSTEMS) * len(scope.seeds)
+        assert part.options is not None
+        resolve(load_dataset(part.dataset).OPTIONS, part.options, part.dataset)  # refuses what the set does not have
 
 
 def test_a_set_is_scaled_as_its_inputs_are(tmp_path: Path) -> None:

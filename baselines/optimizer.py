@@ -22,10 +22,14 @@ def dense_optimizer(name: str, parameters: Iterable[torch.nn.Parameter], lr: flo
     return torch.optim.Adagrad(parameters, lr=lr, eps=EPS, fused=True)
 
 
+def state_width(name: str, dim: int) -> int:
+    """How many numbers of state the optimizer keeps for a row of width D: 0, 1 or D."""
+    return {"sgd": 0, "rowwise-adagrad": 1, "adagrad": dim}[name]
+
+
 def row_state(name: str, weights: torch.Tensor) -> torch.Tensor:
     """The optimizer's state for a matrix of rows [rows, D]: [rows, 0], [rows, 1] or [rows, D]."""
-    width = {"sgd": 0, "rowwise-adagrad": 1, "adagrad": weights.shape[1]}[name]
-    return weights.new_zeros(len(weights), width)
+    return weights.new_zeros(len(weights), state_width(name, weights.shape[1]))
 
 
 def dense_step(weights: torch.Tensor, state: torch.Tensor | None, grads: torch.Tensor, lr: float) -> None:

@@ -77,7 +77,7 @@ class Xdl(Placement):
         summed = sum_by_row(where.flatten(), self.pooling.backward(grads).flatten(0, 1), len(rows))
         flat = torch.cat([_gradient(parameter).flatten() for parameter in self._parameters])
         self.dense.network.zero_grad(set_to_none=True)
-        self.clock.count(lookups_updated=len(where.flatten()), dense_weights=len(flat))
+        self.clock.count(lookups_updated=where.numel(), dense_weights=len(flat))
         self.count_update(self.servers.push(rows, summed, self.link.to_host(flat)), len(rows))
         self._dense_pushed = True
 

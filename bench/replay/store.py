@@ -47,7 +47,8 @@ class Work:
 
 def facts_of(job: Job, hot_rows_share: float | None) -> Facts:
     """The sizes of a job, and of the hot set that its system ended with."""
-    state_width = {"sgd": 0, "rowwise-adagrad": 1, "adagrad": job.model.dim}[job.optimizer]
+    from baselines.optimizer import state_width  # which imports torch, and a replay needs none
+
     return Facts(
         inputs=len(job.train),
         batch_size=job.batch_size,
@@ -58,7 +59,7 @@ def facts_of(job: Job, hot_rows_share: float | None) -> Facts:
         rows=job.schema.num_rows,
         hot_rows=round((hot_rows_share or 0.0) * job.schema.num_rows),
         row_bytes=job.model.dim * job.dtype.itemsize,
-        state_bytes=state_width * job.dtype.itemsize,
+        state_bytes=state_width(job.optimizer, job.model.dim) * job.dtype.itemsize,
     )
 
 

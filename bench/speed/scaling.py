@@ -78,13 +78,10 @@ def growth(threads: int, say: Callable[[str], None]) -> list[dict[str, Any]]:
 
 def _in_a_process(point: Point) -> dict[str, Any]:
     command = [sys.executable, "-m", "bench.speed.scaling", json.dumps(asdict(point))]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **_threads(point)})
+    environment = os.environ | {"OMP_NUM_THREADS": str(point.threads)}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
-
-
-def _threads(point: Point) -> dict[str, str]:
-    return {"OMP_NUM_THREADS": str(point.threads)}
 
 
 def measure(point: Point) -> dict[str, Any]:

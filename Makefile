@@ -32,7 +32,7 @@ $(STAMP): pyproject.toml packaging/fbgemm-gpu/pyproject.toml
 compare: $(STAMP) ## run all systems on the embedded data set, print the table, write CSVs and figures
 	@$(BIN)/slipbench compare $(ARGS)
 
-reproduce: $(STAMP) ## all of the papers' comparison from nothing (hours); goes on where it stopped
+reproduce: $(STAMP) ## all of the papers' comparison from nothing (two to three hours); goes on where it stopped
 	@$(BIN)/slipbench reproduce $(ARGS)
 
 reproduce-quick: $(STAMP) ## the same in small, within a quarter of an hour

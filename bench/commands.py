@@ -254,7 +254,7 @@ def report(out: str) -> int:
 
 @cli.command()
 @click.option("--quick", is_flag=True, help="Fewer inputs and seeds: within a quarter of an hour on two cores.")
-@option("--rows", metavar="N", help="Training inputs of a run of the comparison. Default: 1000000, quick 40000.")
+@option("--rows", metavar="N", help="Training inputs of a run of the comparison. Default: 200000, quick 40000.")
 @option("--seeds", metavar="0,1,2", help="Seeds of the comparison. Default: 0 to 4, quick 0 to 2.")
 @click.option("--dry-run", is_flag=True, help="Show what is left to run and about how long it takes.")
 @option("--out", default="results/reproduce", metavar="DIR", show_default=True, help="Folder of results.")

@@ -56,21 +56,23 @@ class Scope:
     rows: int  # training inputs of a run
     seeds: Sequence[int]
     test_rows: int
-    grid: Grid
+    grids: Sequence[Grid]  # of the study
 
 
-QUICK = Scope(40_000, (0, 1, 2), 20_000, Grid((40_000,), (1,), (0.3,), ("stale", "random", "loss"), (0, 1, 2)))
+POLICIES = ("stale", "random", "loss")
+QUICK = Scope(40_000, (0, 1, 2), 20_000, [Grid((40_000,), (1,), (0.3,), POLICIES, (0, 1, 2))])
+# Small sizes are cheap and say the most about drop ratios and passes; ten million inputs are four minutes a run, and
+# are there for what the number of updates a row gets does to staleness.
 FULL = Scope(
-    1_000_000,
+    200_000,
     (0, 1, 2, 3, 4),
     50_000,
-    Grid(
-        (100_000, 1_000_000, 10_000_000),
-        (1, 3),
-        (0.1, 0.3, 0.5),
-        ("stale", "random", "loss", "importance"),
-        (0, 1, 2, 3, 4),
-    ),
+    [
+        Grid((100_000,), (1, 3), (0.1, 0.3, 0.5), POLICIES, (0, 1, 2, 3, 4)),
+        Grid((1_000_000,), (1,), (0.1, 0.3, 0.5), POLICIES, (0, 1, 2)),
+        Grid((1_000_000,), (3,), (0.3,), POLICIES, (0, 1, 2)),
+        Grid((10_000_000,), (1,), (0.3,), ("stale", "random"), (0, 1, 2)),
+    ],
 )
 
 
@@ -113,8 +115,8 @@ def _comparison(paper_set: PaperSet, scope: Scope, out: Path) -> Part:
 
 def _study(scope: Scope, out: Path) -> Iterator[Part]:
     kaggle = SETS[0]
-    for size in scope.grid.sizes:
-        grid = Grid((size,), scope.grid.epochs, scope.grid.drops, scope.grid.policies, scope.grid.seeds)
+    for grid in scope.grids:
+        (size,) = grid.sizes  # a set of its own, whose scale goes with it
         points = study.plan(grid, kaggle.generated, Options({}, {}))
         root, options = out / "data" / str(size), _options(kaggle, size, scope)
         yield Part(kaggle.generated, root, options, kaggle.inputs_per_s, [cell for _, cell in points], points)
@@ -149,7 +151,7 @@ def describe_plan(scope: Scope, out: Path, progress: Progress) -> str:
         with data_in(part.root):
             todo = compare.not_done(part.cells, compare.hashes(part.cells, progress.say, make=False), out)
         took = len(todo) * (_measured(part, out) or part.seconds)
-        what = "study" if part.points else "comparison"
+        what = f"study of {part.points[0][0].size:,} inputs" if part.points else "comparison"
         state = "made" if (part.root / part.dataset).exists() else "to be made"
         lines.append(
             f"{what} on {part.dataset} ({state}): {len(todo)} of {len(part.cells)} runs left, about {duration(took)}"

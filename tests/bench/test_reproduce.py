@@ -17,7 +17,7 @@ from datasets.registry import load_dataset
 from datasets.settings import resolve
 from datasets.store import open_set
 
-TINY = Scope(1500, (0,), 300, Grid((1500,), (1,), (0.3,), ("random",), (0,)))
+TINY = Scope(1500, (0,), 300, [Grid((1500,), (1,), (0.3,), ("random",), (0,))])
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_the_real_set_is_taken_where_it_is_prepared(out: Path) -> None:
 def test_it_runs_and_goes_on(out: Path) -> None:
     plan = reproduce.describe_plan(TINY, out, Progress())
     assert "comparison on synthetic-kaggle (to be made): 2 of 2 runs left" in plan
-    assert "study on synthetic-kaggle (to be made): 2 of 2 runs left" in plan
+    assert "study of 1,500 inputs on synthetic-kaggle (to be made): 2 of 2 runs left" in plan
     before = os.environ["SLIPBENCH_DATA"]
     text, status = reproduce.reproduce(TINY, out, Progress())
     assert os.environ["SLIPBENCH_DATA"] == before

@@ -179,7 +179,7 @@ def reproduce(scope: Scope, out: Path, progress: Progress) -> tuple[str, int]:
     """All steps; the printed tables and the exit status: 1 where a run failed or was interrupted."""
     Results(out)  # refuses a folder that cannot be written before anything runs
     compared, studied, stopped = [], [], False
-    for part in parts(scope, out):
+    for part in (todo := parts(scope, out)):
         if not stopped:
             part.make(progress)
         with data_in(part.root):
@@ -197,18 +197,24 @@ def reproduce(scope: Scope, out: Path, progress: Progress) -> tuple[str, int]:
     if stopped:
         progress.say("the same command goes on from here; replay, figures and report come when all is run.")
         return "\n\n".join(texts), status
-    return "\n\n".join([*texts, *_finish(out, progress)]), status
+    return "\n\n".join([*texts, *_finish(todo, out, progress)]), status
 
 
-def _finish(out: Path, progress: Progress) -> list[str]:
+def _finish(done: Sequence[Part], out: Path, progress: Progress) -> list[str]:
     """Replay on this machine and on the papers' servers, figures, report."""
     from bench.plot import plot
-    from bench.replay.command import replay
+    from bench.replay.calibrate import calibrate_folder
+    from bench.replay.command import THIS_MACHINE, replay
     from bench.report.page import report
 
-    lines = []
-    for calibrate in (True, False):
-        lines += replay(out, None, [], calibrate, not calibrate, progress.say)
+    for part in done:
+        if not part.points:  # of the same set in another size, which is not measured again
+            with data_in(part.root):
+                calibrate_folder(out, progress.say, part.dataset)
+    lines = [
+        *replay(out, THIS_MACHINE, [], calibrate=False, fit=False, say=progress.say),
+        *replay(out, None, [], calibrate=False, fit=True, say=progress.say),
+    ]
     for path in plot(out):
         progress.say(f"figure: {path}")
     return ["\n".join(lines), f"the report: {report(out)}"]

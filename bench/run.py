@@ -89,6 +89,7 @@ def _run(
     config: RunConfig, data: PreparedSet, results: Results, run_id: str, progress: Progress, profile: bool
 ) -> dict[str, Any]:
     from baselines import process
+    from bench.jobs import make_job
     from bench.outcome import Outcome
     from bench.replay import store
     from bench.trace import trace_json
@@ -97,7 +98,7 @@ def _run(
     process.set_up(config.threads)
     results.write_text(run_id, "config.toml", config.to_toml())
     results.write_text(run_id, "env.json", json.dumps(env.describe(), indent=2) + "\n")
-    job = _job(config, data, profile)
+    job = make_job(config, data, traced=profile)
     outcome = Outcome(job.clock)
     process.give_back_memory()
     _reset_peak_rss()
@@ -123,32 +124,6 @@ def _run(
         "started_at": started_at,
         "notes": "; ".join(dict.fromkeys([*job.notes, *outcome.notes])),
     }
-
-
-def _job(config: RunConfig, data: PreparedSet, profile: bool) -> Job:
-    from baselines.clock import Clock
-    from baselines.devices import pick, synchronize
-    from baselines.job import Job
-    from baselines.model import MODELS
-
-    device = pick(config.device)
-    return Job(
-        schema=data.schema,
-        train=data.train.head(config.limit_rows) if config.limit_rows else data.train,
-        validation=data.validation,
-        model=MODELS[config.model],
-        optimizer=config.optimizer,
-        lr=config.lr,
-        precision=config.precision,
-        batch_size=config.batch_size,
-        epochs=config.epochs,
-        seed=config.seed,
-        device=device,
-        threads=config.threads,
-        settings=dict(config.settings),
-        clock=Clock(synchronize=lambda: synchronize(device), traced=profile),
-        cache_dir=data.cache_dir,
-    )
 
 
 def _train(

@@ -6,16 +6,14 @@ The measurements use the validation inputs, which no run trains on, and single p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from baselines import kernels, process
-from baselines.clock import Clock
-from baselines.devices import pick, synchronize
 from baselines.job import Job
-from baselines.model import MODELS
 from bench import env
 from bench.config import resolve
+from bench.jobs import make_job
 from bench.replay import profile as profiles
 from bench.replay.parts import MEASURED, Stopwatch, base
 from bench.replay.profile import Profile
@@ -56,11 +54,15 @@ class Shape:
         return "-".join(map(str, astuple(self)))
 
 
-def calibrate_folder(out: Path, say: Callable[[str], None]) -> None:
-    """Measure every shape of a folder's runs, for the systems that ran at it, and store the profiles in the folder."""
+def calibrate_folder(out: Path, say: Callable[[str], None], dataset: str | None = None) -> None:
+    """Measure every shape of a folder's runs, for the systems that ran at it, and store the profiles in the folder.
+
+    With `dataset` only those of its runs: where the folder's data sets lie apart.
+    """
     systems: dict[Shape, list[str]] = {}
     for row, _ in recorded_runs(out):
-        systems.setdefault(Shape.of(row), []).append(row["system"])
+        if dataset in (None, row["dataset"]):
+            systems.setdefault(Shape.of(row), []).append(row["system"])
     (out / FOLDER).mkdir(exist_ok=True)
     for shape, names in systems.items():
         say(f"measuring {', '.join(sorted(set(names)))} at {shape}")
@@ -85,25 +87,9 @@ def calibrate(shape: Shape, systems: set[str], say: Callable[[str], None]) -> Pr
 def _job(shape: Shape, system: str, say: Callable[[str], None]) -> Job:
     """A job whose training inputs are the validation inputs; the test inputs where there are none."""
     data = open_set(shape.dataset, report=say)
-    options = {"system": system, "dataset": shape.dataset, "optimizer": shape.optimizer}
-    config, device = resolve(options, {}), pick(shape.device)
-    return Job(
-        schema=data.schema,
-        train=data.validation if len(data.validation) else data.test,
-        validation=data.validation,
-        model=MODELS[shape.model],
-        optimizer=shape.optimizer,
-        lr=config.lr,
-        precision=shape.precision,
-        batch_size=shape.batch_size,
-        epochs=1,
-        seed=0,
-        device=device,
-        threads=shape.threads,
-        settings=config.settings,
-        clock=Clock(synchronize=lambda: synchronize(device)),
-        cache_dir=data.cache_dir,
-    )
+    given = {key.replace("_", "-"): value for key, value in asdict(shape).items()}
+    config = resolve({"system": system, **given}, {})
+    return make_job(config, data, data.validation if len(data.validation) else data.test)
 
 
 def profile_at(out: Path, row: Mapping[str, str]) -> Profile:

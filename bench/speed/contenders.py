@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 import torch
 
-from baselines.clock import MAIN, Clock
+from baselines.clock import MAIN
 from baselines.job import Job
-from baselines.model import MODELS
 from baselines.registry import load_system
 from bench.config import resolve
+from bench.jobs import make_job
 from bench.loop import DATA_WAIT, Loop, warm_up
 from bench.outcome import Outcome
 from datasets.store import PreparedSet
@@ -57,40 +57,16 @@ class Contender(Protocol):
         """Let go of what it holds."""
 
 
-def make_job(
-    data: PreparedSet,
-    system: str,
-    *,
-    batch_size: int,
-    precision: str = "fp32",
-    settings: dict[str, Any] | None = None,
-    optimizer: str = "sgd",
-    model: str = "rm2",
-    rows: int,
-    rounds: int,
-    threads: int,
-    seed: int = 0,
-    lr: float | None = None,
+def contender_job(
+    data: PreparedSet, system: str, *, settings: dict[str, Any] | None = None, rows: int, rounds: int, **given: Any
 ) -> Job:
-    """The job of a contender: the first `rows` training inputs, once a round, at the data set's own rate or another."""
-    config = resolve({"system": system, "dataset": data.name, "optimizer": optimizer}, settings or {})
-    return Job(
-        schema=data.schema,
-        train=data.train.head(rows),
-        validation=data.validation,
-        model=MODELS[model],
-        optimizer=optimizer,
-        lr=lr or config.lr,
-        precision=precision,
-        batch_size=batch_size,
-        epochs=rounds,
-        seed=seed,
-        device=torch.device("cpu"),
-        threads=threads,
-        settings=dict(config.settings),
-        clock=Clock(),
-        cache_dir=data.cache_dir,
-    )
+    """The job of a contender: the first `rows` training inputs, once a round; `given` are other fields of RunConfig.
+
+    Where they leave it open it is `rm2` with SGD, on the CPU, at the data set's own rate of learning.
+    """
+    fields = {"model": "rm2", "optimizer": "sgd", "device": "cpu", **given, "limit_rows": rows, "epochs": rounds}
+    options = {key.replace("_", "-"): value for key, value in fields.items()}
+    return make_job(resolve({"system": system, "dataset": data.name, **options}, settings or {}), data)
 
 
 class Silent:

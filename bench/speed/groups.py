@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from baselines import hotset
-from bench.speed.contenders import Contender, InTraining, Repeated, make_job, matmul
+from bench.speed.contenders import Contender, InTraining, Repeated, contender_job, matmul
 from bench.speed.peer import Peer
 from bench.speed.targets import (
     Target,
@@ -90,7 +90,9 @@ class Maker:
         return Peer(name, self._job("torchrec", rows, scale, **how))
 
     def _job(self, system: str, rows: int, scale: float, **how: Any) -> Any:
-        return make_job(self.data.at(scale), system, rows=rows, rounds=self.rounds + 1, threads=self.threads, **how)
+        return contender_job(
+            self.data.at(scale), system, rows=rows, rounds=self.rounds + 1, threads=self.threads, **how
+        )
 
 
 def groups(maker: Maker, sizes: Sizes) -> list[Group]:

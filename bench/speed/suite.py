@@ -27,7 +27,7 @@ from bench.config import code_version
 from bench.loop import train
 from bench.outcome import Outcome
 from bench.progress import Progress
-from bench.speed.contenders import Sample, Silent, make_job
+from bench.speed.contenders import Sample, Silent, contender_job
 from bench.speed.groups import DATASET, FULL, QUICK, SMALL, WHOLE, Data, Group, Maker, Sizes, groups, matrix
 from bench.speed.scaling import growth, plot_growth
 from bench.speed.targets import Limit, Round, cost_per_trained, faster, share_of_peak
@@ -176,7 +176,7 @@ def _same(estimate: Estimate | None) -> str:
 
 def _auc(data: Data, precision: str, seed: int, threads: int) -> float:
     prepared = data.at(SMALL)
-    job = make_job(
+    job = contender_job(
         prepared, "dlrm", precision=precision, seed=seed, optimizer="rowwise-adagrad",
         batch_size=1024, rows=ACCURACY_ROWS, rounds=1, threads=threads,
     )  # fmt: skip

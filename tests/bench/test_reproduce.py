@@ -26,7 +26,7 @@ def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SLIPBENCH_DATA", str(tmp_path / "prepared"))
     monkeypatch.setattr(reproduce, "SETS", SETS[:1])
     monkeypatch.setattr(reproduce, "SYSTEMS", ("dlrm", "slipstream"))
-    monkeypatch.setattr(reproduce, "_finish", lambda out, progress: ["the end"])
+    monkeypatch.setattr(reproduce, "_finish", lambda done, out, progress: ["the end"])
     return tmp_path / "out"
 
 

@@ -36,6 +36,7 @@ FITTED = ("xdl", "dlrm")  # the systems whose 1-GPU figures the servers are fitt
 SLIPSTREAM_ON_HOTLINE = "slipstream on hotline"
 ON_HOTLINE = ("hotline", SLIPSTREAM_ON_HOTLINE)
 LEARNING = "cold"  # the name of its steps
+LAYOUT_SETTINGS = ("layout", "fae.", "hotline.", "xdl.")  # which change where rows lie, and not what is skipped
 NEEDED = ("xdl", "dlrm", "fae", "slipstream", *ON_HOTLINE)
 EPOCHS, MINUTE = 10, 60.0
 GIB = 2**30
@@ -69,17 +70,35 @@ Figure = Mapping[str, str]
 
 
 def full_works(out: Path) -> dict[tuple[str, str], Work]:
-    """A full epoch of every published set by every system that a folder has runs of. UserError where one lacks."""
-    found = {}
+    """A full epoch of every published set by every system that a folder has runs of. UserError where one lacks.
+
+    Of runs of several sizes the largest at which all systems ran.
+    """
+    by_size: dict[str, dict[tuple[int, int], dict[str, Work]]] = {dataset: {} for dataset in FULL}
     for row, work in recorded_runs(out):
-        dataset, system = published_name(row["dataset"]), row["system"]
-        if system == "slipstream" and "layout=hotline" in row["settings"]:
-            system = SLIPSTREAM_ON_HOTLINE
+        dataset, system = published_name(row["dataset"]), stands_for(row["system"], row["settings"])
         if dataset in FULL and system in NEEDED:
+            by_size[dataset].setdefault((work.facts.inputs, work.facts.epochs), {})[system] = work
+    found = {}
+    for dataset, sizes in by_size.items():
+        largest = max(sizes, key=lambda size: (len(sizes[size]), size), default=None)
+        works = sizes[largest] if largest else {}
+        if lacking := [system for system in NEEDED if system not in works]:
+            raise UserError(
+                f"{out} has no recorded runs of all systems on {dataset} with equally many inputs; the fit needs them, "
+                f"and {', '.join(lacking)} is missing."
+            )
+        for system, work in works.items():
             found[dataset, system] = full_epoch(steady(work) if system in ON_HOTLINE else work, FULL[dataset])
-    if lacking := [f"{system} on {dataset}" for dataset in FULL for system in NEEDED if (dataset, system) not in found]:
-        raise UserError(f"{out} has no recorded run of {', '.join(lacking)}; the fit needs all of them.")
     return found
+
+
+def stands_for(system: str, settings: str) -> str | None:
+    """The system of the papers that a run is one of; None for one that skips otherwise, as controls do."""
+    chosen = dict(word.split("=", 1) for word in settings.split())
+    if any(not key.removeprefix("slipstream.").startswith(LAYOUT_SETTINGS) for key in chosen):
+        return None
+    return SLIPSTREAM_ON_HOTLINE if chosen.get("slipstream.layout") == "hotline" else system
 
 
 def steady(work: Work) -> Work:

@@ -10,7 +10,7 @@ from bench import published
 from bench.replay.extrapolate import FULL
 from bench.replay.judge import misses, reason, summary
 from bench.replay.model import steps_in
-from bench.replay.papers import NEEDED, PROFILES, Predictions, compare, fit_servers, steady, targets
+from bench.replay.papers import NEEDED, PROFILES, Predictions, compare, fit_servers, stands_for, steady, targets
 from bench.replay.profile import load
 from bench.replay.store import Work
 from tests.bench.replay.small import READ, UP, between, constant, plain_steps, profile, work
@@ -90,3 +90,18 @@ def test_hotline_s_learning_phase_is_taken_out_and_its_steps_made_up_for() -> No
     assert found.steps[1].amounts.tolist() == [[0, 5]]
     without = work(mixed, between([1, 2, 3, 4]))
     assert steady(without) is without
+
+
+@pytest.mark.parametrize(
+    ("settings", "stands"),
+    [
+        ("", "slipstream"),
+        ("layout.hot_bytes=9000", "slipstream"),
+        ("hotline.learning_share=0.3 slipstream.layout=hotline", "slipstream on hotline"),
+        ("skip=random", None),
+        ("slipstream.drop=0.1", None),
+        ("slipstream.layout=hotline stale=touched-only", None),
+    ],
+)
+def test_only_a_system_as_the_papers_have_it_stands_for_it(settings: str, stands: str | None) -> None:
+    assert stands_for("slipstream", settings) == stands

@@ -204,7 +204,8 @@ def _finish(done: Sequence[Part], out: Path, progress: Progress) -> list[str]:
     """Replay on this machine and on the papers' servers, figures, report."""
     from bench.plot import plot
     from bench.replay.calibrate import calibrate_folder
-    from bench.replay.command import THIS_MACHINE, replay
+    from bench.replay.command import replay
+    from bench.replay.profile import THIS_MACHINE
     from bench.report.page import report
 
     for part in done:

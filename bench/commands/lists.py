@@ -89,7 +89,7 @@ def _models() -> dict[str, str]:
 def _hardware() -> dict[str, str]:
     from bench.replay import profile
 
-    measured = {"this-machine": "this machine, as `slipbench replay --calibrate` measured it"}
+    measured = {profile.THIS_MACHINE: "this machine, as `slipbench replay --calibrate` measured it"}
     return measured | {name: profile.load(name).summary for name in profile.names()}
 
 

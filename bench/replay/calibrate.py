@@ -6,7 +6,7 @@ The measurements use the validation inputs, which no run trains on, and single p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 
 from baselines import kernels, process
@@ -16,13 +16,11 @@ from bench.config import resolve
 from bench.jobs import make_job
 from bench.replay import profile as profiles
 from bench.replay.parts import MEASURED, Stopwatch, base
-from bench.replay.profile import Profile
+from bench.replay.profile import THIS_MACHINE, Profile
 from bench.replay.report import recorded_runs
 from bench.results import write_whole
 from datasets.errors import UserError
 from datasets.store import open_set
-
-FOLDER = "this-machine"
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ def calibrate_folder(out: Path, say: Callable[[str], None], dataset: str | None 
     for row, _ in recorded_runs(out):
         if dataset in (None, row["dataset"]):
             systems.setdefault(Shape.of(row), []).append(row["system"])
-    (out / FOLDER).mkdir(exist_ok=True)
+    (out / THIS_MACHINE).mkdir(exist_ok=True)
     for shape, names in systems.items():
         say(f"measuring {', '.join(sorted(set(names)))} at {shape}")
         found = calibrate(shape, set(names), say)
@@ -74,7 +72,7 @@ def calibrate(shape: Shape, systems: set[str], say: Callable[[str], None]) -> Pr
     """The profile of this machine at a shape, with all that these systems do."""
     process.set_up(shape.threads)
     kernels.warm()
-    found = Profile(name="this-machine", summary=f"{env.machine()}, at {shape}")
+    found = Profile(name=THIS_MACHINE, summary=f"{env.machine()}, at {shape}")
     watch = Stopwatch(_job(shape, "dlrm", say), f"{env.machine()}: parts of steps on validation inputs")
     found = base(watch, found)
     for system in sorted(systems):
@@ -97,8 +95,8 @@ def profile_at(out: Path, row: Mapping[str, str]) -> Profile:
     path = _path(out, Shape.of(row))
     if not path.exists():
         raise UserError(f"this machine has not been measured at {Shape.of(row)}; `slipbench replay --calibrate` does.")
-    return profiles.load(str(path))
+    return replace(profiles.load(str(path)), name=THIS_MACHINE)
 
 
 def _path(out: Path, shape: Shape) -> Path:
-    return out / FOLDER / f"{shape}.toml"
+    return out / THIS_MACHINE / f"{shape}.toml"

@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 
 from bench.replay import profile
+from bench.replay.profile import THIS_MACHINE
 from bench.replay.report import FILE, replay_folder, table
 from datasets.errors import UserError
 
-THIS_MACHINE = "this-machine"  # measured, and kept with the runs that it was measured for
 Say = Callable[[str], None]
 
 

@@ -31,6 +31,7 @@ from datasets.store import Split
 
 REPEATS = 24  # of each part
 FEW = 8  # inputs of a mini-batch that is little but overhead
+PARTED = 4  # a mini-batch over the µ-batch that tells what a pass costs from what its inputs cost
 Part = Callable[[Batch], Any]
 ROWS = ("rows_read", "rows_written", "lookups_updated")  # kinds of work on rows
 
@@ -102,7 +103,7 @@ def base(watch: Stopwatch, profile: Profile) -> Profile:
     with closing(Placement(watch.job)) as placement:
         found = watch.measure(_parts_of_step(placement))
         unknowns = [unknown for kind in ROWS for unknown in each(kind, HOST)]
-        unknowns += [*each("dense_flops", DEVICE), *each("dense_weights", DEVICE)]
+        unknowns += [*each("dense_flops", DEVICE), *each("passes", DEVICE), *each("dense_weights", DEVICE)]
         if watch.job.device != CPU:
             unknowns += [*each("bytes", LINK), *each("link_copies", LINK)]
         profile = watch.solve(profile, unknowns, found)
@@ -128,6 +129,11 @@ def _parts_of_step(placement: Placement) -> dict[str, Part]:
     def backward(batch: Batch) -> None:
         _, kept["grads"] = placement.dense.backward(placement.to_device(batch), kept["vectors"])
 
+    def backward_of_part(batch: Batch) -> None:
+        """Leaves nothing: a µ-batch, of which a pass costs more an input."""
+        part = slice(max(1, len(batch) // PARTED))
+        placement.dense.backward(placement.to_device(batch.select(part)), kept["vectors"][part])
+
     def update(batch: Batch) -> None:
         placement.update(batch.ids, kept["grads"])
 
@@ -139,7 +145,10 @@ def _parts_of_step(placement: Placement) -> dict[str, Part]:
     def step(batch: Batch) -> None:
         placement.dense.step()
 
-    return {"lookup": lookup, "backward": backward, "update": update, "again": update_again, "step": step}
+    return {
+        "lookup": lookup, "backward": backward, "part": backward_of_part,
+        "update": update, "again": update_again, "step": step,
+    }  # fmt: skip
 
 
 def hot_rows(watch: Stopwatch, profile: Profile) -> Profile:
@@ -249,7 +258,7 @@ def torchrec(watch: Stopwatch, profile: Profile, system: str) -> Profile:
 
 def _torchrec_step(placement: Placement) -> dict[str, Part]:
     parts = _parts_of_step(placement)
-    del parts["again"]  # its backward pass goes with the last lookup, once
+    del parts["again"], parts["part"]  # its backward pass goes with the last lookup, once
     return parts
 
 

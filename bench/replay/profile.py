@@ -26,6 +26,7 @@ from datasets.errors import UserError, unknown
 FOLDER = Path(__file__).parent / "profiles"
 HOW = ("fitted", "datasheet", "published", "measured", "assumed")
 FABRIC = "fabric"  # between devices
+THIS_MACHINE = "this-machine"  # the profile that is measured; a file for each shape of runs, kept with them
 STEP_KINDS = ("plain", "cold", "hot", "mixed")  # of baselines.system.Kind, which is slow to import
 ANY, BYTES = "any", "bytes"  # constants of all kinds of steps, and of both directions of the link
 PLACES: dict[str, tuple[str, ...]] = {  # where a constant may stand

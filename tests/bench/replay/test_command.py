@@ -62,7 +62,7 @@ def test_replay_writes_a_row_for_each_finished_run_and_number_of_devices(
         (["--fit", "--calibrate"], "give one of --hardware"),
         (["--hardware", "papers-v100", "--devices", "0"], "devices must be at least 1, got 0."),
         (["--fit", "--devices", "2"], "leave --devices out."),
-        (["--fit"], "has no recorded run of xdl on criteo-kaggle"),
+        (["--fit"], "no recorded runs of all systems on criteo-kaggle"),
         (["--hardware", "this-machine"], "this machine has not been measured at d-"),
     ],
 )

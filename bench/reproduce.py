@@ -17,9 +17,9 @@ import pandas as pd
 
 from bench import compare, study
 from bench.compare import Cell, Options, parse_systems
-from bench.config import code_version
+from bench.estimate import seconds_left
 from bench.progress import Progress, duration
-from bench.results import RUNS, Results, read_rows
+from bench.results import Results
 from bench.study import Grid, Point
 from datasets.registry import load_dataset
 from datasets.store import data_root, open_set
@@ -27,7 +27,6 @@ from datasets.store import data_root, open_set
 SYSTEMS = (*compare.SYSTEMS, "slipstream", "slipstream:layout=hotline")
 BASELINE = "dlrm"
 SMALLEST_SCALE = 0.001
-ASIDE_S = 4.0  # seconds a run takes beside its inputs: making tables, warm-up, evaluation
 
 
 @dataclass(frozen=True)
@@ -91,12 +90,6 @@ class Part:
         """Generate the data where it is missing."""
         open_set(self.dataset, self.root, self.options, progress.say)
 
-    @property
-    def seconds(self) -> float:
-        """About how long a run takes."""
-        sizes = [compare.weight(cell.config) for cell in self.cells]
-        return ASIDE_S + sum(sizes) / len(sizes) / self.inputs_per_s
-
 
 def parts(scope: Scope, out: Path) -> list[Part]:
     """The comparison on each data set, and the study on generated Kaggle sets of each of its sizes."""
@@ -150,7 +143,7 @@ def describe_plan(scope: Scope, out: Path, progress: Progress) -> str:
     for part in parts(scope, out):
         with data_in(part.root):
             todo = compare.not_done(part.cells, compare.hashes(part.cells, progress.say, make=False), out)
-        took = len(todo) * (_measured(part, out) or part.seconds)
+        took = seconds_left(todo, out, part.inputs_per_s) or 0.0
         what = f"study of {part.points[0][0].size:,} inputs" if part.points else "comparison"
         state = "made" if (part.root / part.dataset).exists() else "to be made"
         lines.append(
@@ -158,21 +151,6 @@ def describe_plan(scope: Scope, out: Path, progress: Progress) -> str:
         )
         seconds, left, total = seconds + took, left + len(todo), total + len(part.cells)
     return "\n".join([*lines, f"{left} of {total} runs left, about {duration(seconds)}; then replay, figures, report"])
-
-
-def _measured(part: Part, out: Path) -> float | None:
-    """Seconds of a run on the part's data by those that are done, with what a run takes beside its clock."""
-    rows = pd.DataFrame(read_rows(out / "runs.csv", RUNS))
-    if rows.empty:
-        return None
-    done = rows[(rows["status"] == "done") & (rows["dataset"] == part.dataset)]
-    own = done[done["code_version"] == code_version()]
-    seconds = own[["train_s", "eval_s", "prepare_s"]].apply(pd.to_numeric, errors="coerce").sum(axis=1)
-    inputs = pd.to_numeric(own["samples_seen"], errors="coerce")
-    if not len(own) or not inputs.sum():
-        return None
-    sizes = [compare.weight(cell.config) for cell in part.cells]
-    return ASIDE_S + float(seconds.sum() / inputs.sum()) * sum(sizes) / len(sizes)
 
 
 def reproduce(scope: Scope, out: Path, progress: Progress) -> tuple[str, int]:

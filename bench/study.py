@@ -16,8 +16,9 @@ import pandas as pd
 from baselines.registry import load_system
 from bench import compare
 from bench.compare import FAILED, Cell, Entry, Options
+from bench.estimate import seconds_left
 from bench.progress import Progress, duration
-from bench.results import STUDY_CELLS, Results, read, write_whole
+from bench.results import STUDY_CELLS, Results, write_whole
 from bench.run import NO_THRESHOLD
 from bench.stats import NO_INTERVAL, Estimate, paired_ratio, verdict
 from bench.summary import REFERENCES, STATUSES, against, count_statuses, done, paired, policy, spread
@@ -151,14 +152,10 @@ def check_sizes(runs: Sequence[tuple[Point, Cell]], report: Callable[[str], None
 
 def time_left(todo: Sequence[Cell], out: Path) -> str:
     """About how long runs take, by what the finished runs of this data set in the folder took."""
-    runs = done(read(out, "runs"))
-    runs = runs[(runs["system"] == SYSTEM) & (runs["dataset"] == todo[0].config.dataset)]
-    if runs.empty:
+    seconds = seconds_left(todo, out)
+    if seconds is None:
         return f"{len(todo)} runs left; how long they take can be told once one of them is done"
-    inputs = sum(compare.weight(cell.config) for cell in todo)
-    rate_s = float((runs["train_s"] / runs["samples_seen"]).median())
-    each_s = float((runs["eval_s"].fillna(0) + runs["prepare_s"].fillna(0)).median())
-    return f"{len(todo)} runs left: about {duration(rate_s * inputs + each_s * len(todo))} of training and evaluation"
+    return f"{len(todo)} runs left: about {duration(seconds)}"
 
 
 def mark(rows: pd.DataFrame, runs: Sequence[tuple[Point, Cell]]) -> pd.DataFrame:

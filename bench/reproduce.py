@@ -183,6 +183,7 @@ def _finish(done: Sequence[Part], out: Path, progress: Progress) -> list[str]:
     from bench.plot import plot
     from bench.replay.calibrate import calibrate_folder
     from bench.replay.command import replay
+    from bench.replay.papers import FAE, PROFILES
     from bench.replay.profile import THIS_MACHINE
     from bench.report.page import report
 
@@ -193,6 +194,7 @@ def _finish(done: Sequence[Part], out: Path, progress: Progress) -> list[str]:
     lines = [
         *replay(out, THIS_MACHINE, [], calibrate=False, fit=False, say=progress.say),
         *replay(out, None, [], calibrate=False, fit=True, say=progress.say),
+        *replay(out, str(out / f"{PROFILES[FAE]}.toml"), [], calibrate=False, fit=False, say=progress.say),
     ]
     for path in plot(out):
         progress.say(f"figure: {path}")

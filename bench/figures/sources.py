@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,7 @@ def on_one(source: Source, dataset: str) -> list[Row]:
     base, failed = cells[cells["label"] == source.baseline], without_runs(cells)
     found = []
     for label, runs in systems(cells, source.baseline).items():
-        measured, modelled = speedup(runs, base), modelled_speedup(source.replay, runs, base)
+        measured, modelled = speedup(runs, base), modelled_speedups(source.replay, runs, base)
         found.append(_row(label, runs, base, dataset, measured, modelled, failed.get(label, "")))
     return found
 
@@ -77,12 +78,18 @@ def over_all(source: Source, sets: list[str]) -> list[Row]:
     for label, runs in systems(source.cells, source.baseline).items():
         pairs = [(of_dataset(runs, name), of_dataset(base, name)) for name in sets]
         ratios = [speedups(*pair) for pair in pairs]
-        models = [modelled_speedup(source.replay, *pair) for pair in pairs]
-        modelled = geometric_mean([[model.value] if model else [] for model in models])
+        modelled = _means([modelled_speedups(source.replay, *pair) for pair in pairs])
         missing = [name for name, each in zip(sets, ratios, strict=True) if not each]
         failed = f"no mean: no finished pair of runs on {', '.join(missing)}" if missing else ""
         found.append(_row(label, runs, base, OVER_SETS, geometric_mean(ratios), modelled, failed))
     return found
+
+
+def _means(models: Sequence[dict[str, Estimate]]) -> dict[str, Estimate]:
+    """Of each hardware, the geometric mean over data sets; none where one has no value."""
+    names = dict.fromkeys(name for model in models for name in model)
+    means = {name: geometric_mean([[m[name].value] if name in m else [] for m in models]) for name in names}
+    return {name: mean for name, mean in means.items() if mean}
 
 
 def _row(
@@ -91,33 +98,34 @@ def _row(
     base: pd.DataFrame,
     dataset: str,
     measured: Estimate | None,
-    modelled: Estimate | None,
+    modelled: dict[str, Estimate],
     failed: str,
 ) -> Row:
     system, plain_system = str(runs["system"].iloc[0]), not runs["settings"].iloc[0]
     papers = published(system, str(base["system"].iloc[0]), dataset) if plain_system and len(base) else []
     found = {
         "measured": [(measured, ratio_text(measured))] if measured else [],
-        "modelled": [(modelled, f"{modelled.value:.2f}")] if modelled else [],
+        "modelled": [(each, f"{each.value:.2f}") for each in modelled.values()],
         "published": [(Estimate(value, None, None, 1), f"{value:.2f} ({said})") for value, said in papers],
     }
     return Row(label, found, failed)
 
 
-def modelled_speedup(replay: pd.DataFrame, runs: pd.DataFrame, base: pd.DataFrame) -> Estimate | None:
-    """The modelled times of the baseline's runs over those of a system's, on the fewest devices that were replayed.
+def modelled_speedups(replay: pd.DataFrame, runs: pd.DataFrame, base: pd.DataFrame) -> dict[str, Estimate]:
+    """For each hardware the modelled times of the baseline's runs over those of a system's, on the fewest devices.
 
     Of an epoch at full size where that was modelled for both, of the run as it was made otherwise.
     """
-    if replay.empty:
-        return None
-    one = replay[replay["devices"] == replay["devices"].min()]
-    mine, others = (one[one["run_id"].isin(done(some)["run_id"])] for some in (runs, base))
-    for column in ("modelled_full_epoch_s", "modelled_s"):
-        own, other = mine[column].mean(), others[column].mean()
-        if own > 0 and other > 0:
-            return Estimate(float(other / own), None, None, len(mine))
-    return None
+    found = {}
+    for hardware, replayed in replay.groupby("hardware", sort=True) if len(replay) else ():
+        one = replayed[replayed["devices"] == replayed["devices"].min()]
+        mine, others = (one[one["run_id"].isin(done(some)["run_id"])] for some in (runs, base))
+        for column in ("modelled_full_epoch_s", "modelled_s"):
+            own, other = mine[column].mean(), others[column].mean()
+            if own > 0 and other > 0:
+                found[str(hardware)] = Estimate(float(other / own), None, None, len(mine))
+                break
+    return found
 
 
 def speedups_by_source(source: Source, cells: pd.DataFrame, dataset: str) -> Figure | None:
@@ -152,8 +160,9 @@ def _panel(axes: Axes, found: list[Row], scale: Scale) -> None:
         axes.plot([], [], linestyle="none", label=kind, **style)
         axes.text(right, 1.0, kind, transform=axes.transAxes, fontsize=8, style="italic", va="bottom")
         for place, row in enumerate(found):
-            for estimate, _ in row.found[kind]:
-                _mark(axes, place + down, estimate, scale, style)
+            for number, (estimate, _) in enumerate(row.found[kind]):
+                hollow = {"markerfacecolor": "white"} if number else {}  # of the hardware's second
+                _mark(axes, place + down, estimate, scale, style | hollow)
             text = ", ".join(said for _, said in row.found[kind])
             axes.text(right, place, text, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
     say_in_rows(axes, {place: row.failed for place, row in enumerate(found) if row.failed})
@@ -178,8 +187,9 @@ def _said(source: Source, panels: dict[str, list[Row]]) -> str:
     ]
     hardware = ""
     if len(source.replay):
-        devices = int(source.replay["devices"].min())
-        hardware = f" Modelled: the recorded work replayed on {source.replay['hardware'].iloc[0]}, {devices} device(s)."
+        names = sorted(source.replay["hardware"].astype(str).unique())
+        filled = " (the first filled, others hollow)" if len(names) > 1 else ""
+        hardware = f" Modelled: the recorded work replayed on {', '.join(names)}{filled}, on the fewest devices each."
     return (
         f"Further right is faster; the baseline is {source.baseline}, at 1. Measured: 95 % intervals, "
         f"{counts(numbers, 'pairs of runs')} a system and data set.{hardware or ' Nothing was replayed.'} "

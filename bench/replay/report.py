@@ -51,7 +51,7 @@ def recorded_runs(out: Path) -> Iterator[tuple[dict[str, str], store.Work]]:
 
 
 def replay_folder(out: Path, profile_of: Callable[[Row], Profile], devices: Sequence[int] = ()) -> pd.DataFrame:
-    """Replay every finished run on its profile, and write DIR/replay.csv."""
+    """Replay every finished run on its profile; in DIR/replay.csv the rows take the place of those of the profile."""
     rows = [
         _row(row, work, profile, number)
         for row, work in recorded_runs(out)
@@ -59,7 +59,12 @@ def replay_folder(out: Path, profile_of: Callable[[Row], Profile], devices: Sequ
         for number in devices or profile.devices
     ]
     frame = pd.DataFrame(rows)
-    write_whole(out / FILE, lambda path: frame.to_csv(path, index=False))
+    names = {row["hardware"] for row in rows}
+    before = [
+        row for row in read_rows(out / FILE, ()) if row.get("hardware") not in names and list(row) == list(rows[0])
+    ]
+    every = pd.DataFrame([*before, *rows])
+    write_whole(out / FILE, lambda path: every.to_csv(path, index=False))
     return frame
 
 

@@ -135,7 +135,15 @@ def test_measured_modelled_and_published_stand_side_by_side() -> None:
         "synthetic, over dlrm", "kuairand, over dlrm", "geometric mean, over dlrm",
     ]  # fmt: skip
     said = words(figure)
-    assert "replayed on papers-v100, 1" in said.replace("\n", " ") and "2.22 (FAE), 1.69 (Hotline v1)" in said
+    assert "replayed on papers-v100, on" in said.replace("\n", " ") and "2.22 (FAE), 1.69 (Hotline v1)" in said
+
+
+def test_each_hardware_has_its_modelled_speed_up() -> None:
+    cells = two_sets()
+    here = replayed(source(cells).cells)
+    there = here.assign(hardware="a-server", modelled_s=1.0, modelled_full_epoch_s=None)
+    (fae,) = on_one(source(cells, replay=pd.concat([here, there])), "synthetic")
+    assert [estimate.value for estimate, _ in fae.found["modelled"]] == [pytest.approx(1), pytest.approx(4)]
 
 
 def test_system_that_failed_on_one_data_set_has_no_mean_in_the_figure() -> None:

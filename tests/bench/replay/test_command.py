@@ -54,6 +54,14 @@ def test_replay_writes_a_row_for_each_finished_run_and_number_of_devices(
     assert "26.000" in capsys.readouterr().out
 
 
+def test_a_profile_s_rows_take_the_place_of_its_own_and_leave_the_others(out: Path) -> None:
+    mine = ["--hardware", str(out / "mine.toml")]
+    assert replay(out, *mine, "--devices", "1,2") == replay(out, "--hardware", "papers-v100", "--devices", "1") == 0
+    assert replay(out, *mine, "--devices", "4") == 0
+    frame = pd.read_csv(out / "replay.csv")
+    assert frame[["hardware", "devices"]].to_numpy().tolist() == [["papers-v100", 1], ["mine", 4]]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -75,8 +75,8 @@ class Dense:
                 grads = (logits.sigmoid() - labels) * factor  # of the loss; autograd takes a dozen operators for it
         with self._clock.phase("dense_backward"):
             logits.backward(grads)
-        backward_flops = self.network.training_flops - self.network.forward_flops
-        self._clock.count(self._clock.dense_on, dense_flops=backward_flops * len(batch))
+            backward_flops = self.network.training_flops - self.network.forward_flops
+            self._clock.count(self._clock.dense_on, dense_flops=backward_flops * len(batch))
         assert vectors.grad is not None
         return loss, vectors.grad
 
@@ -85,7 +85,7 @@ class Dense:
         with self._clock.phase("dense_update"):
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
-        self._clock.count(self._clock.dense_on, dense_weights=self.num_weights)
+            self._clock.count(self._clock.dense_on, dense_weights=self.num_weights)
 
     def save(self) -> Any:
         """A copy of the weights and of the optimizer's state, for `restore`."""

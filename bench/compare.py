@@ -207,12 +207,14 @@ def run_all(cells: Sequence[Cell], digests: Sequence[str], out: Path, progress: 
 
 
 def collect(cells: Sequence[Cell], digests: Sequence[str], out: Path) -> pd.DataFrame:
-    """The last row of each cell, with its label and pair, in the order of the systems that the first round has.
+    """The last row of each cell that is done, or its last, with its label and pair, in the order of the first round.
 
     A cell without a row has the status `missing`.
     """
     runs = read(out, "runs")
-    runs = runs[runs["code_version"] == code_version()].drop_duplicates("config_hash", keep="last")
+    runs = runs[runs["code_version"] == code_version()]
+    unfinished = runs["status"] != "done"  # as of one that was forced and stopped: what was done before stays so
+    runs = pd.concat([runs[unfinished], runs[~unfinished]]).drop_duplicates("config_hash", keep="last")
     by_hash: dict[str, dict[Any, Any]] = {row["config_hash"]: row for row in runs.to_dict("records")}
     rows = []
     for cell, digest in zip(cells, digests, strict=True):
@@ -232,6 +234,8 @@ def write_tables(rows: pd.DataFrame, out: Path, baseline: str, num_before: int =
     texts = {"cells.csv": rows.to_csv(index=False), "compare.csv": summary.to_csv(index=False)}
     if len(policies):
         texts["compare_policies.csv"] = policies.to_csv(index=False)
+    else:  # nor are there those of an earlier comparison
+        (out / "compare_policies.csv").unlink(missing_ok=True)
     for name, text in {**texts, "compare.md": table.as_markdown(built, lines)}.items():
         write_whole(out / name, lambda path, text=text: path.write_text(text))  # type: ignore[misc]
     return table.as_text(built, lines)

@@ -280,9 +280,10 @@ def notes(rows: pd.DataFrame, summary: pd.DataFrame) -> list[str]:
     """The answers, and what a reader has to know to read the tables right."""
     lines = [
         *answers(summary),
-        f"Means over {rows['seed'].nunique()} seed(s), train s their median; ± and brackets are 95 % intervals over "
-        "paired, interleaved runs. Time saved: the share of none's train s. D is the wanted share of hot inputs, "
-        "skipped the share of all inputs. random, loss and importance drop as many as staleness would in the same run.",
+        f"Means over up to {rows['seed'].nunique()} seed(s), train s their median; ± and brackets are 95 % intervals "
+        "over paired runs, which a command interleaves. Time saved: the share of none's train s. D is the wanted share "
+        "of hot inputs, skipped the share of all inputs. random, loss and importance drop as many as staleness would "
+        "in the same run.",
         f"Shown: '{EQUAL}' where the interval of AUC vs none ends above -{EQUAL_AUC}, '{LOWER}' where it ends below "
         f"-{EQUAL_AUC} entirely, '{OPEN}' where it is too wide to tell. '{NO_INTERVAL}': take more --seeds.",
     ]

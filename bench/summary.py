@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from bench.published import speedups_text
+from bench.replay.profile import THIS_MACHINE
 from bench.stats import Estimate, geometric_mean, paired_difference, paired_ratio, verdict
 
 MEANS = {  # column of the summary → column of runs.csv, or a share of two
@@ -46,6 +47,15 @@ def difference(first: pd.DataFrame, second: pd.DataFrame, column: str) -> Estima
 
 def _times(rows: pd.DataFrame, baseline: pd.DataFrame) -> list[tuple[float, float]]:
     return paired(baseline, rows, "train_s", ["seed", "pair"])
+
+
+def modelled_seconds(replay: pd.DataFrame) -> pd.Series:
+    """What the rows of replay.csv say that a run takes: as it was made on this machine, a full epoch elsewhere.
+
+    A run as it was made is what was measured; an epoch of the full set, where that was modelled, is what was published.
+    """
+    full = replay["modelled_full_epoch_s"].where(replay["hardware"] != THIS_MACHINE)
+    return full.fillna(replay["modelled_s"])
 
 
 def speedup(rows: pd.DataFrame, baseline: pd.DataFrame) -> Estimate | None:

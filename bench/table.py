@@ -160,8 +160,8 @@ def notes(cells: pd.DataFrame, summary: pd.DataFrame, policies: pd.DataFrame, nu
         *judgements(policies),
         f"seen/s (samples seen by train s; skipped ones count as seen) and train s are medians, AUC and log loss means "
         f"over {num_seeds} seed(s), on the test split. Speed-up: the baseline's train s over the system's, the "
-        "geometric mean over pairs of runs; above 1 is faster. Brackets and ± are 95 % intervals over paired, "
-        "interleaved runs.",
+        "geometric mean over pairs of runs; above 1 is faster. Brackets and ± are 95 % intervals over paired "
+        "runs, which a command interleaves.",
         f"'{NO_DIFFERENCE}': the interval holds 1. '{NO_INTERVAL}': take more --seeds or --repeats.",
     ]
     if (summary["dataset"] == OVER_SETS).any():

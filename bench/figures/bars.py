@@ -202,7 +202,7 @@ def log(value: float) -> float:
 def ratio_text(estimate: Estimate) -> str:
     """A ratio with its interval."""
     if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.2f} (one pair)"
+        return f"{estimate.value:.2f} (no interval)"
     return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.{2 if estimate.high < 100 else 0}f}]"
 
 

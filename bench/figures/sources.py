@@ -26,8 +26,9 @@ from bench.figures.common import (
     without_runs,
 )
 from bench.published import speedups as published
+from bench.replay.profile import THIS_MACHINE
 from bench.stats import Estimate, geometric_mean
-from bench.summary import OVER_SETS, POLICY_KEYS, done, parse, speedup, speedups
+from bench.summary import OVER_SETS, POLICY_KEYS, done, modelled_seconds, parse, speedup, speedups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,19 +113,14 @@ def _row(
 
 
 def modelled_speedups(replay: pd.DataFrame, runs: pd.DataFrame, base: pd.DataFrame) -> dict[str, Estimate]:
-    """For each hardware the modelled times of the baseline's runs over those of a system's, on the fewest devices.
-
-    Of an epoch at full size where that was modelled for both, of the run as it was made otherwise.
-    """
+    """For each hardware the modelled times of the baseline's runs over those of a system's, on the fewest devices."""
     found = {}
     for hardware, replayed in replay.groupby("hardware", sort=True) if len(replay) else ():
         one = replayed[replayed["devices"] == replayed["devices"].min()]
         mine, others = (one[one["run_id"].isin(done(some)["run_id"])] for some in (runs, base))
-        for column in ("modelled_full_epoch_s", "modelled_s"):
-            own, other = mine[column].mean(), others[column].mean()
-            if own > 0 and other > 0:
-                found[str(hardware)] = Estimate(float(other / own), None, None, len(mine))
-                break
+        own, other = modelled_seconds(mine).mean(), modelled_seconds(others).mean()
+        if own > 0 and other > 0:
+            found[str(hardware)] = Estimate(float(other / own), None, None, len(mine))
     return found
 
 
@@ -189,7 +185,10 @@ def _said(source: Source, panels: dict[str, list[Row]]) -> str:
     if len(source.replay):
         names = sorted(source.replay["hardware"].astype(str).unique())
         filled = " (the first filled, others hollow)" if len(names) > 1 else ""
-        hardware = f" Modelled: the recorded work replayed on {', '.join(names)}{filled}, on the fewest devices each."
+        hardware = (
+            f" Modelled: the recorded work replayed on {', '.join(names)}{filled}, on the fewest devices each; "
+            f"on {THIS_MACHINE} the run as it was made, elsewhere an epoch of the full set, of those in the papers."
+        )
     return (
         f"Further right is faster; the baseline is {source.baseline}, at 1. Measured: 95 % intervals, "
         f"{counts(numbers, 'pairs of runs')} a system and data set.{hardware or ' Nothing was replayed.'} "

@@ -5,6 +5,7 @@ FAE's and Hotline's papers disagree about the same baselines, so that each has a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +40,7 @@ LEARNING = "cold"  # the name of its steps
 LAYOUT_SETTINGS = ("layout", "fae.", "hotline.", "xdl.")  # which change where rows lie, and not what is skipped
 NEEDED = ("xdl", "dlrm", "fae", "slipstream", *ON_HOTLINE)
 EPOCHS, MINUTE = 10, 60.0
+MEAN = "geomean"  # over the sets, where a data set stands
 GIB = 2**30
 # What is fitted, ten constants: of XDL, of PyTorch with its operators on the host, and of the copies over the link.
 UNKNOWNS = (
@@ -56,7 +58,7 @@ UNKNOWNS = (
 FORWARD = 1 / 3  # of a pass: the backward one has twice the products
 # Parts of a step of DLRM on one GPU that a paper's chart shows, in percent of its time.
 SHARES: dict[str, Callable[[Modelled], float]] = {
-    "share_mlp_forward": lambda m: FORWARD * m.where(DEVICE, "dense_forward", "dense_backward", "other"),
+    "share_mlp_forward": lambda m: FORWARD * m.where(DEVICE, "dense_forward", "dense_backward"),
     "share_embedding_forward": lambda m: m.where(HOST, "embedding_forward"),
     "share_optimizer": lambda m: (
         m.where(HOST, "embedding_update") + m.where(DEVICE, "embedding_update", "dense_update")
@@ -107,10 +109,11 @@ def steady(work: Work) -> Work:
     A scaled-down run has to learn from a larger share of its inputs than the full set to know the popular rows as well.
     """
     learning = [group for group in work.steps if group.name == LEARNING]
-    num_learning, num_all = (sum(map(steps_in, groups)) for groups in (learning, work.steps))
+    num_learning, num_all = sum(map(steps_in, learning)), sum(map(steps_in, work.steps))
     if num_learning in (0, num_all):
         return work
-    factor = num_all / (num_all - num_learning)
+    mini_batches = math.ceil(work.facts.inputs / work.facts.batch_size) * work.facts.epochs  # with those skipped later
+    factor = mini_batches / (mini_batches - num_learning)
     kept = [
         group if group.name == BETWEEN else replace(group, amounts=group.amounts * factor)
         for group in work.steps
@@ -126,8 +129,11 @@ def without_phase(group: Steps, phase: str) -> Steps:
 
 
 def is_fitted(figure: Figure) -> bool:
-    """Whether the servers are fitted to a figure: times of XDL and DLRM on one GPU, and of DLRM's parts."""
-    if figure["gpus"] != "1" or figure["system"] not in FITTED or figure["dataset"] not in FULL:
+    """Whether the servers are fitted to a figure: times of XDL and DLRM on one GPU, and of DLRM's parts.
+
+    Or to all that a mean is over.
+    """
+    if figure["gpus"] != "1" or figure["system"] not in FITTED or figure["dataset"] not in (*FULL, MEAN):
         return False
     return figure["metric"] in ("train_time_10_epochs", published.CHART) or (
         figure["system"] == "dlrm" and (figure["metric"] in TOTALS or figure["metric"] in SHARES)
@@ -162,7 +168,7 @@ def targets(source: str, figures: Sequence[Figure], works: Works) -> list[Target
     """What a paper's server is fitted to. A chart's bar of XDL is a time as well, that of FAE's Table 5."""
     found = []
     for figure in figures:
-        if figure["source"] != source or not is_fitted(figure):
+        if figure["source"] != source or not is_fitted(figure) or figure["dataset"] == MEAN:
             continue
         dataset, system, metric, value = (figure[key] for key in ("dataset", "system", "metric", "value"))
         epoch = epoch_s(figures, source, dataset, system)
@@ -211,7 +217,7 @@ class Predictions:
         gpus = int(figure["gpus"] or 1)
         if metric == "slipstream_speedup_over" or (metric == "fae_speedup_over" and system == "xdl"):
             return self._average(metric.split("_")[0], system, gpus)
-        places = list(FULL) if dataset == "geomean" else [dataset]
+        places = list(FULL) if dataset == MEAN else [dataset]
         if any((place, system) not in self._works for place in places):
             return None
         found = [self._measure(metric, place, system, gpus) for place in places]

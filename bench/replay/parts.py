@@ -84,10 +84,18 @@ class Stopwatch:
         measured = {place: replace(found[place], how="measured", repeats=REPEATS) for place in wanted}
         return replace(profile, constants={**known, **measured})
 
-    def overhead(self, profile: Profile, train: Part, kind: str, system: str = "") -> Profile:
-        """The profile with what a step takes beside its counted work, seen in mini-batches of a few inputs."""
-        (target,) = self.measure({"train": train}, FEW).values()
-        rest = (target.seconds - replay(target.work, profile, system).seconds) / REPEATS
+    def overhead(
+        self, profile: Profile, train: Part, kind: str, system: str = "", parts: Mapping[str, Part] | None = None
+    ) -> Profile:
+        """The profile with what a step takes beside its counted work, seen in mini-batches of a few inputs.
+
+        Of those too, its `parts` are measured; as they are modelled without: calls that cost something however few the
+        inputs would count twice, here and in what an input was found to cost.
+        """
+        found = self.measure({"train": train, **(parts or {})}, FEW)
+        target = found.pop("train")
+        beside = sum(part.seconds for part in found.values()) or replay(target.work, profile, system).seconds
+        rest = (target.seconds - beside) / REPEATS
         place = (STEP, kind, system) if system else (STEP, kind)
         constant = Constant(each_s=max(rest, 0.0), how="measured", source=self.source, repeats=REPEATS)
         return replace(profile, constants={**profile.constants, place: constant})
@@ -107,7 +115,7 @@ def base(watch: Stopwatch, profile: Profile) -> Profile:
         if watch.job.device != CPU:
             unknowns += [*each("bytes", LINK), *each("link_copies", LINK)]
         profile = watch.solve(profile, unknowns, found)
-        return watch.overhead(_mirrored(profile, watch.job), placement.train, ANY)
+        return watch.overhead(_mirrored(profile, watch.job), placement.train, ANY, parts=_step(placement))
 
 
 def _mirrored(profile: Profile, job: Job) -> Profile:
@@ -151,6 +159,11 @@ def _parts_of_step(placement: Placement) -> dict[str, Part]:
     }  # fmt: skip
 
 
+def _step(placement: Placement) -> dict[str, Part]:
+    """The parts that make up a step, each once."""
+    return {name: part for name, part in _parts_of_step(placement).items() if name not in ("part", "again")}
+
+
 def hot_rows(watch: Stopwatch, profile: Profile) -> Profile:
     """Steps of hot inputs alone, whose rows are few and so nearer, and the classification of inputs."""
     job, rows = watch.job, _popular_rows(watch.job)
@@ -175,7 +188,7 @@ def hot_rows(watch: Stopwatch, profile: Profile) -> Profile:
         found = own.measure(_parts_of_step(placement))
         unknowns = [*each("lookups_placed", HOST), *(unknown for kind in ROWS for unknown in each(kind, DEVICE))]
         profile = watch.solve(profile, unknowns, {name: found[name] for name in ("lookup", "update", "again")})
-        return own.overhead(_mirrored_scan(profile, job), placement.train, "hot")
+        return own.overhead(_mirrored_scan(profile, job), placement.train, "hot", parts=_step(placement))
 
 
 def _popular_rows(job: Job) -> np.ndarray:
@@ -250,16 +263,10 @@ def servers(watch: Stopwatch, profile: Profile, system: str) -> Profile:
 def torchrec(watch: Stopwatch, profile: Profile, system: str) -> Profile:
     """TorchRec's own lookup, and its backward pass with the optimizer in it."""
     with closing(_built(watch.job, system)) as placement:
-        found = watch.measure(_torchrec_step(placement))
+        found = watch.measure(_step(placement))  # without `again`: its backward pass goes with the last lookup, once
         unknowns = [unknown for kind in ROWS for unknown in each(kind, DEVICE, system=system)]
         profile = watch.solve(profile, unknowns, {name: found[name] for name in ("lookup", "update")}, system)
-        return watch.overhead(profile, placement.train, ANY, system)
-
-
-def _torchrec_step(placement: Placement) -> dict[str, Part]:
-    parts = _parts_of_step(placement)
-    del parts["again"], parts["part"]  # its backward pass goes with the last lookup, once
-    return parts
+        return watch.overhead(profile, placement.train, ANY, system, _step(placement))
 
 
 def _built(job: Job, system: str) -> Placement:

@@ -37,12 +37,13 @@ class Picture:
 
 
 def pictures(comparison: Comparison) -> dict[str, list[Picture]]:
-    """The figures of each data set, and of all together under OVER_SETS; those that are missing are drawn.
+    """The figures of each data set, and of all together under OVER_SETS; drawn anew if one is older than a CSV.
 
     A data set that there is nothing to draw of is left out.
     """
     texts = captions(comparison)
-    if not all(_is_png(_path(comparison.out, *which)) for which in texts):
+    changed = max(path.stat().st_mtime_ns for path in comparison.out.glob("*.csv"))
+    if not all(_is_png(path := _path(comparison.out, *w)) and path.stat().st_mtime_ns >= changed for w in texts):
         plot(comparison.out)
     found: dict[str, list[Picture]] = {}
     for (name, dataset), caption in texts.items():

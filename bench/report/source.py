@@ -18,7 +18,7 @@ import pandas as pd
 
 from bench.results import CELLS, COLUMNS, TEXT, read_rows
 from bench.stats import NO_DIFFERENCE, NO_INTERVAL
-from bench.summary import OVER_SETS, REFERENCES, STATUSES
+from bench.summary import OVER_SETS, REFERENCES, STATUSES, modelled_seconds
 from datasets.errors import UserError, printable
 
 ALWAYS = ("runs", "evals", "phases", "steps")  # every results folder has these, however little it has run
@@ -38,7 +38,7 @@ POLICY_NUMBERS = (
     *(f"{of}_vs_{other}{end}" for of in ("auc", "logloss") for other in REFERENCES for end in SPREAD),
 )
 REPLAY, PAPERS = "replay.csv", "papers.csv"
-REPLAYED = ("run_id", "hardware", "devices", "modelled_s")  # of replay.csv
+REPLAYED = ("run_id", "hardware", "devices", "modelled_s", "modelled_full_epoch_s")  # of replay.csv
 CELL_NUMBERS = tuple(column for column in CELLS if column not in (*TEXT, "label"))
 
 
@@ -74,10 +74,10 @@ class Comparison:
         replay = self.extras.get(REPLAY)
         if replay is None:
             return self.cells.head(0).assign(hardware="", devices="")
-        times = _checked(replay, REPLAYED[:-1], REPLAYED[-1:], self.out / REPLAY)[list(REPLAYED)]
+        times = _checked(replay, REPLAYED[:-2], REPLAYED[-2:], self.out / REPLAY)[list(REPLAYED)]
         if not (times["modelled_s"] > 0).all():
             raise _damaged(self.out / REPLAY)
-        return self.cells.merge(times, on="run_id").assign(train_s=lambda rows: rows["modelled_s"])
+        return self.cells.merge(times, on="run_id").assign(train_s=modelled_seconds)
 
 
 def load(out: Path) -> Comparison:

@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from bench.compare import DEFAULT_SYSTEMS, Options, check_baseline, parse_systems, plan
-from bench.results import read_rows
+from bench.results import Results, read_rows
 from datasets.errors import UserError
 from tests.bench import fakes
 from tests.bench.conftest import Slipbench
@@ -115,6 +115,16 @@ def test_nothing_is_run_twice(slipbench: Slipbench, capsys: pytest.CaptureFixtur
     assert "2 of 4 runs left" in capsys.readouterr().out
     assert slipbench(f"{line},1") == 0
     assert len(rows()) == 4 and "2 of 4 runs are done already" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("one_figure")
+def test_what_is_done_stays_so_after_a_forced_run_that_was_stopped(slipbench: Slipbench) -> None:
+    line = f"{COMPARE} fake,other --seeds 0"
+    assert slipbench(line) == 0
+    (first, _) = rows()
+    Results(Path("out")).append("runs", first | {"run_id": "stopped", "status": "interrupted", "auc_last": ""})
+    assert slipbench(line) == 0
+    assert {row["status"] for row in read_rows(Path("out/cells.csv"))} == {"done"}
 
 
 @pytest.mark.usefixtures("one_figure")

@@ -38,7 +38,7 @@ def test_phases_add_up_to_the_median_training_time() -> None:
 def test_axis_of_accuracy_leaves_an_outlier_out() -> None:
     def line(auc: float) -> pd.DataFrame:
         return curve(
-            pd.DataFrame({"samples_seen": 9, "seed": [0, 1], "train_s": [1.0, 3.0], "auc": [auc, auc + 0.002]})
+            pd.DataFrame({"run_id": ["a", "b"], "seed": [0, 1], "train_s": [1.0, 3.0], "auc": [auc, auc + 0.002]})
         )
 
     curves = {str(auc): line(auc) for auc in (0.77, 0.771, 0.772, 0.773, 0.56)}

@@ -7,13 +7,17 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from bench.cli import main
+from bench.compare import write_tables
 from bench.plot import REPLAYED
 from bench.report import answer, grid
 from bench.report.page import RULES, rules
 from bench.report.source import load
+from bench.results import CELLS, read_file
+from bench.summary import modelled_seconds
 from tests.bench.reports import HOSTILE, SHOWN, Element, comparison, few_figures, hostile, parse, write_folder
 
 SECTIONS = [
@@ -229,7 +233,7 @@ def test_equal_environments_stand_once(page: Element, folder: Path) -> None:
 
 
 def test_modelled_speedups_stand_beside_the_measured_ones(folder: Path) -> None:
-    lines = [f"run-{run},a server,{devices},{1 + run // 3}.0,9" for run in range(6) for devices in (1, 2)]
+    lines = [f"run-{run},a server,{devices},{1 + run // 3}.0," for run in range(6) for devices in (1, 2)]
     (folder / "replay.csv").write_text("\n".join([",".join(REPLAYED), *lines, ""]))
     (folder / "papers.csv").write_text(f'source,value\nFAE,12.5\nFAE,\n"{"x" * 3000}",-0.25\n')
     assert main(["report", "--out", str(folder)]) == 0
@@ -240,6 +244,30 @@ def test_modelled_speedups_stand_beside_the_measured_ones(folder: Path) -> None:
     assert [g["colspan"] for g in page.all("th") if g.text == "modelled on a server"] == ["2"]
     assert [row["value"] for row in table(page, "papers.csv")] == ["12.5", "", "−0.25"]
     assert len(table(page, "replay.csv")) == 12
+
+
+def test_modelled_is_the_run_on_this_machine_and_a_full_epoch_elsewhere() -> None:
+    replay = pd.DataFrame(
+        [("this-machine", 2.0, 900.0), ("papers-v100", 3.0, 700.0), ("papers-v100", 3.0, None)],
+        columns=["hardware", "modelled_s", "modelled_full_epoch_s"],
+    )
+    assert modelled_seconds(replay).tolist() == [2, 700, 3]
+
+
+def test_an_earlier_comparison_s_policies_are_gone(folder: Path) -> None:
+    assert "skipping stale inputs" in (folder / "report.html").read_text()
+    cells = read_file(folder / "cells.csv", CELLS)
+    write_tables(cells[cells["system"] != "slipstream"], folder, "dlrm")
+    assert main(["report", "--out", str(folder)]) == 0
+    assert "skipping stale inputs" not in (folder / "report.html").read_text()
+
+
+def test_figures_older_than_their_csvs_are_drawn_anew(drawn: Path) -> None:
+    figure = next((drawn / "figures").glob("speedup-*.png"))
+    before = figure.stat().st_mtime_ns
+    (drawn / "cells.csv").touch()
+    assert main(["report", "--out", str(drawn)]) == 0
+    assert figure.stat().st_mtime_ns > before
 
 
 def test_equal_results_give_equal_pages(drawn: Path, folder: Path) -> None:

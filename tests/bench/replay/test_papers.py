@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -84,9 +86,11 @@ def test_hotline_s_learning_phase_is_taken_out_and_its_steps_made_up_for() -> No
     learning = Steps("cold", Seq((READ, step)), np.array([[6, 1]] * 2))
     mixed = Steps("mixed", Seq((READ, step)), np.array([[6, 1]] * 4))
     learn = Steps(BETWEEN, Seq((Stage("host", "lookups_scanned", "learning"), UP)), np.array([[9, 5]]))
-    found = steady(work(learning, mixed, learn))
+    found = steady(work(learning, mixed, learn, inputs=60))
     assert [group.name for group in found.steps] == ["mixed", BETWEEN]
     assert sum(map(steps_in, found.steps)) == pytest.approx(6)
+    skipping = steady(work(learning, replace(mixed, amounts=mixed.amounts[:2]), learn, inputs=60))
+    assert sum(map(steps_in, skipping.steps)) == pytest.approx(3)  # of each four inputs without learning, two
     assert found.steps[1].amounts.tolist() == [[0, 5]]
     without = work(mixed, between([1, 2, 3, 4]))
     assert steady(without) is without

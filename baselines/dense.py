@@ -56,8 +56,7 @@ class Dense:
 
         The loss is the sum over the inputs divided by the job's batch size, so that the gradients of a mini-batch's
         parts add up to its own, and that the inputs of an epoch's last, short mini-batch weigh no more than others.
-        Dense gradients add to those already there. Returns the loss and the
-        gradient [B, V, D] of the vectors.
+        Dense gradients add to those already there. Returns the loss and the gradient [B, V, D] of the vectors.
         """
         if self.device != HOST or len(batch) <= SLICE:
             return self._backward(batch, vectors)

@@ -35,9 +35,7 @@ class Job:
     clock: Clock
     cache_dir: Path  # where what is worth keeping between runs on this data set may be stored
     notes: list[str] = field(default_factory=list)  # sentences for the run's row
-    decisions: list[dict[str, Any]] = field(
-        default_factory=list
-    )  # rows of decisions.csv that the loop has yet to fetch
+    decisions: list[dict[str, Any]] = field(default_factory=list)  # of decisions.csv, that the loop has yet to fetch
 
     @property
     def dtype(self) -> torch.dtype:

@@ -91,14 +91,17 @@ class Placement:
         return self.link.to_device(self.pooling.forward(vectors))
 
     def update(self, ids: torch.Tensor, grads: torch.Tensor) -> None:
-        """Hand the gradients [B, V, D] of pooled vectors, on the device, to the optimizer of the rows."""
+        """Hand the gradients [B, V, D] of pooled vectors, on the device, to the optimizer of the rows.
+
+        `ids` are those of the last `lookup`, of which a placement may have kept something: `train` calls both in turn.
+        """
         self.clock.count(LINK, tables=self.pooling.num_vectors)
         grads = self.pooling.backward(self.link.to_host(grads))
         self.count_update(self.host.update(ids.flatten(), grads.flatten(0, 1)), ids.numel())
 
-    def count_update(self, rows: tuple[int, int], lookups: int, on: str = ON_HOST) -> None:
-        """Count what a table's `update` with the gradients of so many lookups returned."""
-        written, skipped = rows
+    def count_update(self, done: tuple[int, int], lookups: int, on: str = ON_HOST) -> None:
+        """Count what a table's `update` returned, rows written and rows left as stale, for so many lookups."""
+        written, skipped = done
         self.clock.count(on, lookups_updated=lookups, rows_written=written, tables=self.pooling.num_vectors)
         self.clock.count(on, row_updates_skipped=skipped)
 
@@ -124,7 +127,11 @@ class Placement:
         return self.host.weights
 
     def freeze(self, marks: torch.Tensor) -> None:
-        """From now on, throw away the gradients of the rows that marks [R] bool; replaces an earlier call's marks."""
+        """From now on, throw away the gradients of the rows that marks [R] bool; replaces an earlier call's marks.
+
+        What is thrown away is counted, as `row_updates_skipped`, before the call of `train` returns. A placement that
+        cannot do either raises NotImplementedError.
+        """
         self.host.freeze(marks)
 
     def save(self, ids: torch.Tensor) -> Any:

@@ -15,6 +15,7 @@ SYSTEMS = {
     "hotline": "baselines.hotline",
     "slipstream": "slipstream.system",
 }
+BASELINES = tuple(name for name in SYSTEMS if name != "slipstream")
 
 
 def system_names() -> dict[str, str]:

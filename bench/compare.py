@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from baselines.registry import load_system, system_names
+from baselines.registry import BASELINES, load_system, system_names
 from bench import table
 from bench.config import RunConfig, code_version, parse_settings, resolve
 from bench.progress import Progress, duration
@@ -22,15 +22,18 @@ from datasets.errors import UserError, unknown
 from datasets.settings import Setting
 from datasets.store import data_root, open_set
 
-SYSTEMS = ("xdl-cpu", "xdl", "dlrm", "torchrec", "fae", "hotline")
 POLICIES = ("", "skip=none", "skip=random", "skip=loss", "skip=importance", "stale=touched-only", "skip.what=updates")
 HOTLINE_POLICIES = POLICIES[:5]
-DEFAULT_SYSTEMS = (
-    *SYSTEMS,
+CONTROLS = (  # Slipstream, and what it is held against
     *(f"slipstream:{policy}".rstrip(":") for policy in POLICIES),
     *(f"slipstream:layout=hotline:{policy}".rstrip(":") for policy in HOTLINE_POLICIES),
 )
 FAILED = ("failed", "diverged", "interrupted", "missing")
+
+
+def default_systems() -> list[str]:
+    """Every system, those of installed packages at the end, and Slipstream's controls."""
+    return [*dict.fromkeys([*BASELINES, *CONTROLS, *system_names()])]
 
 
 @dataclass(frozen=True)

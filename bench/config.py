@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -78,8 +79,12 @@ class RunConfig:
         return " ".join(f"{key}={_word(value)}" for key, value in sorted(changed.items()))
 
     def config_hash(self, fingerprint: str) -> str:
-        """Short name of this configuration on the data with this fingerprint; equal if and only if all is equal."""
-        text = json.dumps([asdict(self), fingerprint], sort_keys=True, default=str)
+        """Short name of this configuration on the data with this fingerprint; equal if and only if all is equal.
+
+        All is the code of a system from another package, too; that of this one is in `code_version`.
+        """
+        added = [digest] if (digest := _foreign_code(self.system)) else []
+        text = json.dumps([asdict(self), fingerprint, *added], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def to_toml(self) -> str:
@@ -225,6 +230,19 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in table.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
     return flat
+
+
+@cache
+def _foreign_code(system: str) -> str:
+    """Checksum over the source of a system that an installed package adds; nothing for those of this one."""
+    path = system_names()[system].partition(":")[0]
+    if path.split(".")[0] in PACKAGES:
+        return ""
+    load_system(system)
+    top = sys.modules[path.split(".")[0]]
+    folders = [Path(folder) for folder in getattr(top, "__path__", [])]
+    files = [file for folder in folders for file in folder.rglob("*.py")] or [Path(str(top.__file__))]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()[:8]
 
 
 @cache

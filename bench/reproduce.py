@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from baselines.registry import BASELINES
 from bench import compare, study
 from bench.compare import Cell, Options, parse_systems
 from bench.estimate import seconds_left
@@ -23,9 +24,10 @@ from bench.results import Results
 from bench.study import Grid, Point
 from datasets.errors import UserError
 from datasets.registry import load_dataset
+from datasets.shapes import avazu, kaggle, terabyte
 from datasets.store import data_root, open_set
 
-SYSTEMS = (*compare.SYSTEMS, "slipstream", "slipstream:layout=hotline")
+SYSTEMS = (*BASELINES, "slipstream", "slipstream:layout=hotline")
 BASELINE = "dlrm"
 SMALLEST_SCALE = 0.001
 
@@ -36,15 +38,15 @@ class PaperSet:
 
     generated: str
     real: str
-    inputs: int  # for training, as published
+    inputs: int  # for training, as its readers count them; for replay the papers' own bytes say how many
     share: float  # of the scope's inputs that a run takes; inputs of TBSM are 21 steps each
     inputs_per_s: float  # about, on two cores, for an estimate before anything has run
 
 
 SETS = (
-    PaperSet("synthetic-kaggle", "criteo-kaggle", 39_291_958, 1.0, 30_000),
-    PaperSet("synthetic-terabyte", "criteo-terabyte", 80_000_000, 1.0, 15_000),
-    PaperSet("synthetic-avazu", "avazu", 32_343_172, 1.0, 35_000),
+    PaperSet("synthetic-kaggle", "criteo-kaggle", kaggle.SHAPE.inputs, 1.0, 30_000),
+    PaperSet("synthetic-terabyte", "criteo-terabyte", terabyte.SHAPE.inputs, 1.0, 15_000),
+    PaperSet("synthetic-avazu", "avazu", avazu.SHAPE.inputs, 1.0, 35_000),
     PaperSet("synthetic-taobao", "taobao", 10_000_000, 0.5, 8_000),
 )
 
@@ -108,12 +110,12 @@ def _comparison(paper_set: PaperSet, scope: Scope, out: Path) -> Part:
 
 
 def _study(scope: Scope, out: Path) -> Iterator[Part]:
-    kaggle = SETS[0]
+    on = SETS[0]
     for grid in scope.grids:
         (size,) = grid.sizes  # a set of its own, whose scale goes with it
-        points = study.plan(grid, kaggle.generated, Options({}, {}))
-        root, options = out / "data" / str(size), _options(kaggle, size, scope)
-        yield Part(kaggle.generated, root, options, kaggle.inputs_per_s, [cell for _, cell in points], points)
+        points = study.plan(grid, on.generated, Options({}, {}))
+        root, options = out / "data" / str(size), _options(on, size, scope)
+        yield Part(on.generated, root, options, on.inputs_per_s, [cell for _, cell in points], points)
 
 
 def _options(paper_set: PaperSet, rows: int, scope: Scope) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from bench.progress import Progress
 from bench.results import Results, finished
 from datasets.errors import UserError
 from datasets.store import PreparedSet, open_set
+from slipstream.sampling import NO_THRESHOLD
 
 if TYPE_CHECKING:
     from baselines.clock import Clock
@@ -31,7 +32,6 @@ MEASURED = (
     *("hot_rows_share", "hot_inputs_share"),
 )
 TRACE = "trace.json"
-NO_THRESHOLD = "no threshold found"  # Slipstream's note where no threshold drops about as many inputs as wanted
 CONFIGURED = (
     *("system", "settings_text", "dataset", "model", "optimizer", "lr", "batch_size", "precision"),
     *("device", "threads", "seed", "repeat", "epochs"),
@@ -51,8 +51,8 @@ def run_cell(
     """Train one system once and return its row of runs.csv, which is in the file by then.
 
     A run that is already done with this configuration, code and data is not run again, unless forced. With `profile`
-    the run's folder gets a trace of all its phases. The row's status
-    says how it ended: `done`, `diverged`, `failed`, `interrupted`, or `skipped` where the system cannot run here.
+    the run's folder gets a trace of all its phases. The row's status says how it ended: `done`, `diverged`, `failed`,
+    `interrupted`, or `skipped` where the system cannot run here.
     UserError for what is wrong before the run: its data, its device, the folder of results.
     """
     results, config = Results(out), on_device(config)

@@ -19,7 +19,6 @@ from bench.compare import FAILED, Cell, Entry, Options
 from bench.estimate import seconds_left
 from bench.progress import Progress, duration
 from bench.results import STUDY_CELLS, Results, write_whole
-from bench.run import NO_THRESHOLD
 from bench.stats import NO_INTERVAL, Estimate, paired_ratio, verdict
 from bench.summary import REFERENCES, STATUSES, against, count_statuses, done, paired, policy, spread
 from bench.table import (
@@ -37,6 +36,7 @@ from bench.table import (
 from datasets.errors import UserError, unknown
 from datasets.store import data_root, open_set
 from slipstream.policies import POLICIES
+from slipstream.sampling import NO_THRESHOLD
 
 SYSTEM, SKIP, DROP, NONE = "slipstream", "skip", "slipstream.drop", "none"
 EQUAL_AUC = 0.001  # what counts as a difference in click-through prediction: Song et al. (2019), AutoInt, CIKM

@@ -10,6 +10,7 @@ import pandas as pd
 
 from bench.stats import NO_DIFFERENCE, NO_INTERVAL, Estimate, verdict
 from bench.summary import OVER_SETS, REFERENCES, STATUSES
+from slipstream.sampling import NO_THRESHOLD
 
 MB, MILLION = 1e6, 1e6
 WIDTH = 120  # columns of the notes under the tables
@@ -210,7 +211,7 @@ def judgements(policies: pd.DataFrame) -> list[str]:
 
 def _without_threshold(cells: pd.DataFrame) -> list[str]:
     """One line for each Slipstream that found no threshold in some epoch, and so skipped nothing in it."""
-    missed = cells[cells["notes"].astype(str).str.contains("no threshold found")]
+    missed = cells[cells["notes"].astype(str).str.contains(NO_THRESHOLD)]
     return [
         f"{label} on {dataset}: {len(rows)} run(s) found no threshold in some epoch, and skipped nothing in it."
         for (dataset, label), rows in missed.groupby(["dataset", "label"], sort=False)

@@ -16,7 +16,7 @@ from baselines.job import Job
 from baselines.placement import scores
 from baselines.system import Kind, Run
 from slipstream.policies import Choice, Kept, load_policy
-from slipstream.sampling import Search, input_changes, search_threshold, stale_lookups
+from slipstream.sampling import NO_THRESHOLD, Search, input_changes, search_threshold, stale_lookups
 
 MIN_SAMPLE = 4096  # hot inputs that the threshold is sought on, at least
 
@@ -79,7 +79,7 @@ class InputClassifier:
         search = self._search(changes, rest) if len(rest) else Search()
         row |= {**asdict(search), "inputs_dropped": 0}
         if search.threshold is None:
-            job.notes.append("no threshold found")
+            job.notes.append(NO_THRESHOLD)
             return decision
         stale_rows = changes < search.threshold
         row |= self._note(search.threshold, stale_rows, touched)

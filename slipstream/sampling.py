@@ -10,6 +10,7 @@ import numpy as np
 from datasets.schema import Schema
 
 MAX_STEPS = 25
+NO_THRESHOLD = "no threshold found"  # the note of a run where none drops about as many inputs as wanted
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.commands import data, lists, measure, results, runs
+from bench.commands import data, lists, results, runs, suites
 from bench.commands.group import cli
 
-__all__ = ["cli", "data", "lists", "measure", "results", "runs"]
+__all__ = ["cli", "data", "lists", "results", "runs", "suites"]

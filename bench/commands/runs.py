@@ -84,7 +84,7 @@ def compare(out: str, force: bool, dry_run: bool, config: str | None, **flags: A
     from bench import compare as comparison
 
     with blaming(given.source("systems")):
-        entries = comparison.parse_systems(words(options.get("systems", comparison.DEFAULT_SYSTEMS)))
+        entries = comparison.parse_systems(words(options.get("systems", comparison.default_systems())))
     with blaming(given.source("datasets", "dataset")):
         datasets = distinct("datasets", words(options.get("datasets", options.get("dataset", "synthetic"))))
         for dataset in datasets:

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MARKERS = "osD^vP*X<>"  # with COLOURS, 70 pairs; hollow after the first ten, so that grey tells twenty
-FENCE = (
-    3.0  # times the range of the middle half of the systems: what ends further out is off the axis (Tukey's far out)
-)
+FENCE = 3.0  # times the range of the middle half: a system that ends further out is off the axis (Tukey's far out)
 AROUND = (
     (6, 4),
     (6, -11),

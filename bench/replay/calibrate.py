@@ -64,6 +64,8 @@ def calibrate_folder(out: Path, say: Callable[[str], None], dataset: str | None 
     (out / THIS_MACHINE).mkdir(exist_ok=True)
     for shape, names in systems.items():
         say(f"measuring {', '.join(sorted(set(names)))} at {shape}")
+        if plain := sorted(set(names) - {"dlrm", *MEASURED}):
+            say(f"of {', '.join(plain)} only the parts of dlrm; MEASURED in bench/replay/parts.py may name others")
         found = calibrate(shape, set(names), say)
         write_whole(_path(out, shape), lambda beside, found=found: beside.write_text(profiles.to_toml(found)))  # type: ignore[misc]
 

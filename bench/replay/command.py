@@ -33,11 +33,13 @@ def replay(out: Path, hardware: str | None, devices: Sequence[int], calibrate: b
 
         if calibrate:
             calibrate_folder(out, say)
-        frame = replay_folder(out, lambda row: profile_at(out, row), devices)
-        return _lines(out, frame, "this machine")
+        return _lines(out, *replay_folder(out, lambda row: profile_at(out, row), devices), "this machine")
     found = profile.load(str(hardware))
-    return _lines(out, replay_folder(out, lambda row: found, devices), f"{found.name}: {found.summary}")
+    return _lines(out, *replay_folder(out, lambda row: found, devices), f"{found.name}: {found.summary}")
 
 
-def _lines(out: Path, frame: pd.DataFrame, title: str) -> list[str]:
-    return [table(frame, title).text(), f"its rows are in {out / FILE}"]
+def _lines(out: Path, frame: pd.DataFrame, free: set[str], title: str) -> list[str]:
+    lines = [table(frame, title).text(), f"its rows are in {out / FILE}"]
+    if free:
+        lines.append(f"without a constant in the profile, and so at no cost: {', '.join(sorted(free))}")
+    return lines

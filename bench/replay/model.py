@@ -35,6 +35,16 @@ class Modelled:
         return sum(s for stage, s in self.by_stage.items() if stage.resource == resource and stage.phase in phases)
 
 
+def unpriced(work: Work, profile: Profile, system: str) -> set[str]:
+    """The kinds of work, as `resource.kind`, that were done and cost nothing, since the profile has no constant."""
+    return {
+        f"{stage.resource}.{stage.kind}"
+        for group in work.steps
+        for stage, amount in zip(leaves(group.tree), group.amounts.sum(axis=0), strict=True)
+        if amount and profile.constant(stage.resource, stage.kind, system) is None
+    }
+
+
 def replay(work: Work, profile: Profile, system: str, devices: int = 1) -> Modelled:
     """What the work costs on so many devices.
 

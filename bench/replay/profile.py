@@ -19,6 +19,7 @@ from typing import Any
 import tomli_w
 
 from baselines.clock import COUNTERS
+from baselines.registry import system_names
 from baselines.work import DEVICE, HOST, KINDS, LINK, NET, STEP, Stage
 from bench.replay.store import Facts
 from datasets.errors import UserError, unknown
@@ -65,9 +66,8 @@ class Profile:
     name: str
     summary: str
     devices: tuple[int, ...] = (1,)  # numbers of devices that are replayed unless --devices says otherwise
-    shared: tuple[str, ...] = (
-        SHARED  # by all devices, or "passes": one process makes those of all; the rest each has for itself
-    )
+    # By all devices, or "passes": one process makes those of all. Of the rest each device has its own.
+    shared: tuple[str, ...] = SHARED
     constants: Mapping[tuple[str, ...], Constant] = field(default_factory=dict)
 
     def constant(self, resource: str, kind: str, system: str) -> Constant | None:
@@ -142,6 +142,8 @@ def parse(content: Mapping[str, Any], name: str) -> Profile:
                 constants[resource, kind] = _constant(place, common)
             for system, own in _table(place, values).items():
                 if isinstance(own, Mapping):
+                    if system not in system_names():
+                        raise unknown(f"system of [{place}]", system, system_names())
                     constants[resource, kind, system] = _constant(f"{place}.{system}", own)
     return Profile(name=name, summary=str(summary), devices=tuple(devices), shared=tuple(shared), constants=constants)
 

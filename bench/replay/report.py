@@ -12,7 +12,7 @@ from baselines.work import RESOURCES
 from bench.published import published_name
 from bench.replay import store
 from bench.replay.extrapolate import FULL, full_epoch
-from bench.replay.model import replay
+from bench.replay.model import replay, unpriced
 from bench.replay.profile import FABRIC, Profile
 from bench.results import RUNS, read_rows, write_whole
 from bench.table import Table, number
@@ -50,14 +50,18 @@ def recorded_runs(out: Path) -> Iterator[tuple[dict[str, str], store.Work]]:
         raise UserError(f"no run in {out} has recorded its work ({store.FILE}); run them again with --force.")
 
 
-def replay_folder(out: Path, profile_of: Callable[[Row], Profile], devices: Sequence[int] = ()) -> pd.DataFrame:
-    """Replay every finished run on its profile; in DIR/replay.csv the rows take the place of those of the profile."""
-    rows = [
-        _row(row, work, profile, number)
-        for row, work in recorded_runs(out)
-        for profile in [profile_of(row)]
-        for number in devices or profile.devices
-    ]
+def replay_folder(
+    out: Path, profile_of: Callable[[Row], Profile], devices: Sequence[int] = ()
+) -> tuple[pd.DataFrame, set[str]]:
+    """Replay every finished run on its profile; in DIR/replay.csv the rows take the place of those of the profile.
+
+    Returns the rows, and the kinds of work that cost nothing since the profile has no constant for them.
+    """
+    rows, free = [], set()
+    for row, work in recorded_runs(out):
+        profile = profile_of(row)
+        free |= unpriced(work, profile, row["system"])
+        rows += [_row(row, work, profile, number) for number in devices or profile.devices]
     frame = pd.DataFrame(rows)
     names = {row["hardware"] for row in rows}
     before = [
@@ -65,7 +69,7 @@ def replay_folder(out: Path, profile_of: Callable[[Row], Profile], devices: Sequ
     ]
     every = pd.DataFrame([*before, *rows])
     write_whole(out / FILE, lambda path: every.to_csv(path, index=False))
-    return frame
+    return frame, free
 
 
 def _row(row: Row, work: store.Work, profile: Profile, devices: int) -> dict[str, Any]:
@@ -86,11 +90,11 @@ def _row(row: Row, work: store.Work, profile: Profile, devices: int) -> dict[str
 
 def table(frame: pd.DataFrame, title: str) -> Table:
     """The replayed runs, for people."""
-    header = ("system", "settings", "dataset", "devices", *(f"{name} s" for name in SPLIT))
+    header = ("system", "settings", "dataset", "seed", "devices", *(f"{name} s" for name in SPLIT))
     header += ("modelled s", "full epoch s", "measured here s")
     rows = [
         (
-            *(str(row[key]) for key in ("system", "settings", "dataset", "devices")),
+            *(str(row[key]) for key in ("system", "settings", "dataset", "seed", "devices")),
             *(number(row[f"modelled_{name}_s"], ",.3f") for name in SPLIT),
             number(row["modelled_s"], ",.3f"),
             number(row["modelled_full_epoch_s"], ",.1f"),

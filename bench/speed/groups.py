@@ -15,11 +15,11 @@ from bench.speed.contenders import Contender, InTraining, Repeated, contender_jo
 from bench.speed.peer import Peer
 from bench.speed.targets import (
     Target,
-    cost_per_trained,
     faster,
     millions_per_s,
     share_of_peak,
     time_saved,
+    trained_faster,
     waiting,
 )
 from datasets.store import PreparedSet, open_set
@@ -144,7 +144,7 @@ def groups(maker: Maker, sizes: Sizes) -> list[Group]:
                 maker.system("xdl-cpu", "xdl-cpu", sizes.long_rows, batch_size=2048, lr=GENTLE),
             ],
             (
-                *(cost_per_trained(name, "dlrm", 0.95, 1.0) for name in ("fae", "hotline", "slipstream none")),
+                *(trained_faster(name, "dlrm", 0.95, 1.0) for name in ("fae", "hotline", "slipstream none")),
                 faster("xdl-cpu", "dlrm", 0.5, 0.7, "xdl-cpu (1 server, 1 worker) / dlrm"),
             ),
         ),

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from baselines import process
+from baselines.model import MODELS
 from baselines.registry import load_system
 from bench import env
 from bench.config import code_version
@@ -30,7 +31,7 @@ from bench.progress import Progress
 from bench.speed.contenders import Sample, Silent, contender_job
 from bench.speed.groups import DATASET, FULL, QUICK, SMALL, WHOLE, Data, Group, Maker, Sizes, groups, matrix
 from bench.speed.scaling import growth, plot_growth
-from bench.speed.targets import Limit, Round, cost_per_trained, faster, share_of_peak
+from bench.speed.targets import Limit, Round, faster, share_of_peak, trained_faster
 from bench.stats import Estimate, paired_difference
 
 ACCURACY_ROWS = 100_000
@@ -116,6 +117,8 @@ def measure(group: Group, num_rounds: int, say: Callable[[str], None]) -> list[R
     """The group's rounds; a first one is not counted, in which Hotline learns and caches fill."""
     say(f"{group.name}: setting up")
     contenders = group.make()
+    unknown = {name for target in group.targets for name in target.needs} - {contender.name for contender in contenders}
+    assert not unknown, f"no contender of the group '{group.name}' is named {unknown}"
     rounds: list[dict[str, Sample]] = []
     try:
         for number in range(num_rounds + 1):
@@ -143,7 +146,7 @@ def measure_matrix(out: Path, maker: Maker, say: Callable[[str], None]) -> None:
             per_s = float(np.median([taken[name].per_s for taken in rounds]))
             row = case | {"contender": name, "samples_per_s": per_s, "n": len(rounds)}
             row |= _spread("to_peer", faster(name, "peer", 0, 0, "").estimate(rounds))
-            row |= _spread("to_dlrm", cost_per_trained(name, "dlrm", 0, 0).estimate(rounds))
+            row |= _spread("to_dlrm", trained_faster(name, "dlrm", 0, 0).estimate(rounds))
             peak = None if name == "peer" else share_of_peak(name, "matmul", 0, 0).estimate(rounds)
             table.append(row | _spread("dense_share_of_peak", peak))
         write(out, "matrix", table)
@@ -198,7 +201,8 @@ def memory(out: Path, data: Data, say: Callable[[str], None]) -> Line:
     environment = os.environ | {"SLIPBENCH_DATA": str(data.root(FULL))}
     subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     row = pd.read_csv(out / "memory" / "runs.csv").iloc[-1]
-    above = (float(row["peak_rss_bytes"]) - prepared.schema.num_rows * 16 * 4) / 1e9
+    tables = prepared.schema.num_rows * MODELS["rm2"].dim * np.dtype(np.float32).itemsize
+    above = (float(row["peak_rss_bytes"]) - tables) / 1e9
     limit = Limit("peak memory above the tables' (dlrm, SGD, 2.0 GiB)", 1.2, 0.8, unit=" GB", most=True)
     return line(limit, Estimate(above, None, None, 1))
 

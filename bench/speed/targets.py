@@ -62,7 +62,7 @@ def faster(name: str, than: str, at_least: float, wanted: float, label: str) -> 
     return Target(Limit(label, at_least, wanted), measure, (name, than))
 
 
-def cost_per_trained(name: str, than: str, at_least: float, wanted: float) -> Target:
+def trained_faster(name: str, than: str, at_least: float, wanted: float) -> Target:
     """Trained inputs a second over another's."""
 
     def measure(taken: Round) -> float:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from baselines.optimizer import OPTIMIZERS
+from baselines.registry import SYSTEMS
 from bench import config
 from bench.config import RunConfig, code_version, flatten, parse_settings, read_file, resolve
 from datasets.errors import UserError
@@ -82,6 +83,18 @@ def test_hash_stands_for_everything() -> None:
         resolve(GIVEN, {"skip": "none"}).config_hash("data"),
     ]
     assert len({config.config_hash("data"), *others}) == 5
+
+
+def test_hash_stands_for_the_code_of_another_package_s_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(SYSTEMS, "tenth", "their_tenth")
+    digests = []
+    for share in ("0.1", "0.2", "0.1"):
+        (tmp_path / "their_tenth.py").write_text(f'SUMMARY, SETTINGS, SHARE = "a tenth", (), {share}\n')
+        config._foreign_code.cache_clear()
+        digests.append(config.RunConfig(system="tenth").config_hash("data"))
+    assert digests[0] == digests[2] != digests[1]
+    assert config._foreign_code("dlrm") == ""
 
 
 def test_resolved_file_gives_the_same_configuration(tmp_path: Path) -> None:

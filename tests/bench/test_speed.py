@@ -13,7 +13,7 @@ from bench.speed import groups, scaling, suite
 from bench.speed.contenders import InTraining, Repeated, Sample, matmul
 from bench.speed.groups import Data, Maker
 from bench.speed.peer import Peer
-from bench.speed.targets import Limit, Round, Target, cost_per_trained, faster, share_of_peak, time_saved, waiting
+from bench.speed.targets import Limit, Round, Target, faster, share_of_peak, time_saved, trained_faster, waiting
 from bench.stats import paired_difference
 from tests.small import hot_settings, make_job
 
@@ -44,7 +44,7 @@ def test_a_bound_from_above_is_reached_below_it() -> None:
 
 
 def test_cost_is_by_trained_inputs() -> None:
-    target = cost_per_trained("a", "b", 0.95, 1.0)
+    target = trained_faster("a", "b", 0.95, 1.0)
     estimate = target.estimate([taken(a=sample(1.0, trained=50), b=sample(1.0))])
     assert estimate is not None and estimate.value == pytest.approx(0.5)
 

@@ -1,4 +1,4 @@
-"""Commands that do the whole of something: the papers' comparison, the benchmark of speed."""
+"""Commands that run a suite: the papers' comparison, the benchmark of speed."""
 
 from __future__ import annotations
 

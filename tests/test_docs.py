@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from bench.cli import main
+from bench.replay.profile import parse
 from tests.small import epoch_runs, make_job
 
 ROOT = Path(__file__).parent.parent
@@ -75,6 +77,12 @@ def test_the_example_of_the_readme_is_a_system() -> None:
     runs = list(epoch_runs(job, module.build(job), 0))
     skipped = sum(len(run.inputs) for run in runs if run.kind == "skipped")
     assert skipped == pytest.approx(500, abs=100)
+
+
+def test_the_example_of_the_readme_is_a_hardware_profile() -> None:
+    (source,) = (text for kind, text in BLOCKS if kind == "toml")
+    profile = parse(tomllib.loads(source), "laptop")
+    assert {("host", "rows_read"), ("device", "dense_flops"), ("step", "any")} == set(profile.constants)
 
 
 @pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md"])

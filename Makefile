@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 .PHONY: help setup compare reproduce reproduce-quick report bench bench-quick test lint clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
 	@echo "  PYTHON=$(PYTHON) and EXTRAS=$(EXTRAS) can be set; a machine with an NVIDIA GPU takes EXTRAS=gpu,test"
 
 setup: $(STAMP) ## make .venv and install slipbench into it

@@ -1,7 +1,7 @@
 """The papers' comparison from nothing: data, runs, study, replay, figures, report, each step going on where it stopped.
 
 The four data sets of the papers are generated, at a scale at which a row is looked up as often as in the whole set
-(`datasets.shapes.generated`); where the real one is prepared, it is taken instead.
+(`datasets.shapes.generated`); where the real one is prepared, and not a small part of it, it is taken instead.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from bench.progress import Progress, duration
 from bench.results import Results
 from bench.study import Grid, Point
 from datasets.errors import UserError
+from datasets.meta import read_own
 from datasets.registry import load_dataset
 from datasets.shapes import avazu, kaggle, terabyte
 from datasets.store import data_root, open_set
@@ -93,6 +94,12 @@ class Part:
         """Generate the data where it is missing."""
         open_set(self.dataset, self.root, self.options, progress.say)
 
+    @property
+    def title(self) -> str:
+        """What is run, in words."""
+        what = f"study of {self.points[0][0].size:,} inputs" if self.points else "comparison"
+        return f"{what} on {self.dataset}"
+
 
 def parts(scope: Scope, out: Path) -> list[Part]:
     """The comparison on each data set, and the study on generated Kaggle sets of each of its sizes."""
@@ -101,12 +108,21 @@ def parts(scope: Scope, out: Path) -> list[Part]:
 
 def _comparison(paper_set: PaperSet, scope: Scope, out: Path) -> Part:
     rows = round(scope.rows * paper_set.share)
-    is_real = (data_root() / paper_set.real).exists()
+    is_real = _is_there(paper_set)
     dataset = paper_set.real if is_real else paper_set.generated
     root = data_root() if is_real else out / "data" / str(rows)
     cells = compare.plan(parse_systems(SYSTEMS), [dataset], scope.seeds, 1, Options({"limit-rows": rows}, {}))
     options = None if is_real else _options(paper_set, rows, scope)
     return Part(dataset, root, options, paper_set.inputs_per_s, cells, [])
+
+
+def _is_there(paper_set: PaperSet) -> bool:
+    """Whether the real set is prepared, with at least half of the published inputs."""
+    meta: Any = read_own(data_root() / paper_set.real, paper_set.real)
+    try:
+        return bool(2 * meta["splits"]["train"]["rows"] >= paper_set.inputs)
+    except (TypeError, KeyError):  # there is no such set
+        return False
 
 
 def _study(scope: Scope, out: Path) -> Iterator[Part]:
@@ -147,11 +163,8 @@ def describe_plan(scope: Scope, out: Path, progress: Progress) -> str:
         with data_in(part.root):
             todo = compare.not_done(part.cells, compare.hashes(part.cells, progress.say, make=False), out)
         took = seconds_left(todo, out, part.inputs_per_s) or 0.0
-        what = f"study of {part.points[0][0].size:,} inputs" if part.points else "comparison"
         state = "made" if (part.root / part.dataset).exists() else "to be made"
-        lines.append(
-            f"{what} on {part.dataset} ({state}): {len(todo)} of {len(part.cells)} runs left, about {duration(took)}"
-        )
+        lines.append(f"{part.title} ({state}): {len(todo)} of {len(part.cells)} runs left, about {duration(took)}")
         seconds, left, total = seconds + took, left + len(todo), total + len(part.cells)
     return "\n".join([*lines, f"{left} of {total} runs left, about {duration(seconds)}; then replay, figures, report"])
 
@@ -160,8 +173,9 @@ def reproduce(scope: Scope, out: Path, progress: Progress) -> tuple[str, int]:
     """All steps; the printed tables and the exit status: 1 where a run failed or was interrupted."""
     Results(out)  # refuses a folder that cannot be written before anything runs
     compared, studied, stopped = [], [], False
-    for part in (todo := parts(scope, out)):
+    for number, part in enumerate(todo := parts(scope, out), 1):
         if not stopped:
+            progress.say(f"part {number} of {len(todo)}: {part.title}")
             part.make(progress)
         with data_in(part.root):
             digests = compare.hashes(part.cells, progress.say, make=False)
@@ -186,6 +200,7 @@ def _finish(done: Sequence[Part], out: Path, progress: Progress) -> list[str]:
     from bench.plot import plot
     from bench.replay.calibrate import calibrate_folder
     from bench.replay.command import replay
+    from bench.replay.judge import fitted_profile
     from bench.replay.papers import FAE, PROFILES
     from bench.replay.profile import THIS_MACHINE
     from bench.report.page import report
@@ -197,7 +212,7 @@ def _finish(done: Sequence[Part], out: Path, progress: Progress) -> list[str]:
     lines = replay(out, THIS_MACHINE, [], calibrate=False, fit=False, say=progress.say)
     try:
         lines += replay(out, None, [], calibrate=False, fit=True, say=progress.say)
-        lines += replay(out, str(out / f"{PROFILES[FAE]}.toml"), [], calibrate=False, fit=False, say=progress.say)
+        lines += replay(out, str(fitted_profile(out, PROFILES[FAE])), [], calibrate=False, fit=False, say=progress.say)
     except UserError as error:  # such as a system without a finished run: the figures and the page come all the same
         lines.append(f"the papers' servers are not modelled: {error}")
     for path in plot(out):

@@ -15,8 +15,16 @@ from datasets.errors import unknown
 
 @cli.command()
 @click.option("--quick", is_flag=True, help="Fewer inputs and seeds: within a quarter of an hour on two cores.")
-@option("--rows", metavar="N", help="Training inputs of a run of the comparison. Default: 200000, quick 40000.")
-@option("--seeds", metavar="0,1,2", help="Seeds of the comparison. Default: 0 to 4, quick 0 to 2.")
+@option(
+    "--rows",
+    metavar="N",
+    help="Training inputs of a run (full: not of the study). Default: 200000, quick 40000.",
+)
+@option(
+    "--seeds",
+    metavar="0,1,2",
+    help="Seeds. Default: 0 to 4, quick and large studies 0 to 2.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what is left to run and about how long it takes.")
 @option("--out", default="results/reproduce", metavar="DIR", show_default=True, help="Folder of results.")
 def reproduce(quick: bool, rows: str | None, seeds: str | None, dry_run: bool, out: str) -> int:
@@ -30,10 +38,13 @@ def reproduce(quick: bool, rows: str | None, seeds: str | None, dry_run: bool, o
 
     scope = steps.QUICK if quick else steps.FULL
     if rows is not None:
-        scope = replace(scope, rows=whole("rows", rows, low=1000))
+        inputs = whole("rows", rows, low=1000)
+        scope = replace(scope, rows=inputs)
+        if quick:  # whose study is of as many inputs; the full one's is over sizes
+            scope = replace(scope, grids=[replace(grid, sizes=(inputs,)) for grid in scope.grids])
     if seeds is not None:
-        numbers = [RunConfig(seed=whole("seeds", number)).seed for number in words(seeds)]
-        scope = replace(scope, seeds=distinct("seeds", numbers))
+        numbers = distinct("seeds", [RunConfig(seed=whole("seeds", number)).seed for number in words(seeds)])
+        scope = replace(scope, seeds=numbers, grids=[replace(grid, seeds=numbers) for grid in scope.grids])
     progress = Progress()
     if dry_run:
         click.echo(steps.describe_plan(scope, Path(out), progress))

@@ -41,11 +41,13 @@ def curve(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def axis(curves: dict[str, pd.DataFrame]) -> tuple[float, float]:
-    """Ends of the axis of AUC: all systems but those whose last AUC is far from the others'."""
+    """Ends of the axis of AUC: all systems but those whose last AUC is further from the others' than these span."""
     last = pd.Series({label: line["auc"].iloc[-1] for label, line in curves.items()})
     first, third = last.quantile(0.25), last.quantile(0.75)
     fence = FENCE * (third - first)
-    inside = last[(last >= first - fence) & (last <= third + fence)].index if fence > 0 else last.index
+    bulk = last[(last >= first - fence) & (last <= third + fence)] if fence > 0 else last
+    span = bulk.max() - bulk.min()
+    inside = last[(last >= bulk.min() - span) & (last <= bulk.max() + span)].index
     lines = pd.concat([curves[label] for label in inside])
     error = lines["auc_error"].fillna(0.0)
     low, high = (lines["auc"] - error).min(), (lines["auc"] + error).max()

@@ -169,7 +169,7 @@ def speedups(source: Source, cells: pd.DataFrame, dataset: str) -> Figure | None
     text = (
         f"Further right is faster; the baseline is {source.baseline} (1 = as fast). Geometric means of paired runs "
         f"with their 95 % intervals; {counts([e.n for e in estimates], 'pairs')} a system. Grey and dotted: no "
-        "difference shown, the interval holds 1 or one pair leaves none. An arrowhead: goes on beyond the axis."
+        "difference shown: the interval holds 1, or too few pairs leave none. An arrowhead: goes on beyond the axis."
     )
     return caption(figure, text)
 

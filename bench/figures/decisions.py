@@ -43,10 +43,11 @@ def decisions_over_training(source: Source, cells: pd.DataFrame, dataset: str) -
     if cells.empty and len(source.study_cells):
         cells = done(of_dataset(source.study_cells, dataset))
     rows = over_training(source.decisions, cells) if len(cells) else cells
-    if rows.empty:
+    if rows.empty or rows["threshold"].isna().all():
         return None
     figure, grid = plt.subplots(len(PANELS), sharex=True, figsize=(9, 7))
-    labels = [str(label) for label in dict.fromkeys(cells["label"]) if (rows["label"] == label).any()]
+    found = rows.dropna(subset=["threshold"])
+    labels = [str(label) for label in dict.fromkeys(cells["label"]) if (found["label"] == label).any()]
     for axes, (column, title) in zip(grid, PANELS.items(), strict=True):
         for index, label in enumerate(labels):
             _draw(axes, column, index, label, rows[rows["label"] == label])
@@ -69,12 +70,15 @@ def decisions_over_training(source: Source, cells: pd.DataFrame, dataset: str) -
 
 def _draw(axes: Axes, column: str, index: int, label: str, rows: pd.DataFrame) -> None:
     """A system's medians over its runs, with the least and the most, one epoch after the other."""
+    from matplotlib.transforms import ScaledTranslation
+
+    beside = ScaledTranslation(index * 5 / 72, 0, axes.figure.dpi_scale_trans)  # equal decisions would hide each other
     epochs = rows.groupby("epoch")
     middle = epochs[column].median()
     reach = np.stack([middle - epochs[column].min(), epochs[column].max() - middle])
     axes.errorbar(
         epochs["samples_seen"].median(), middle, yerr=reach, label=label, linewidth=1, elinewidth=0.7, capsize=2,
-        zorder=3, **marker_style(index),
+        zorder=3, transform=axes.transData + beside, **marker_style(index),
     )  # fmt: skip
 
 

@@ -82,10 +82,15 @@ def fit_folder(out: Path, say: Callable[[str], None]) -> list[str]:
     frame = pd.DataFrame(rows)
     write_whole(out / FILE, lambda path: frame.to_csv(path, index=False))
     for source, server in servers.items():
-        path, text = out / f"{server.name}.toml", profiles.to_toml(server)
+        path, text = fitted_profile(out, server.name), profiles.to_toml(server)
         write_whole(path, partial(Path.write_text, data=text))
         say(f"{source}'s server: {path}")
     return [*summary(rows), f"a row for each published figure is in {out / FILE}"]
+
+
+def fitted_profile(out: Path, name: str) -> Path:
+    """Where a folder's own fit of a server is: not under the name of the package's, which is of other runs."""
+    return out / f"{name}-refitted.toml"
 
 
 def group_of(metric: str) -> str:
@@ -108,6 +113,24 @@ def reason(row: Mapping[str, Any]) -> str:
         if all(row[column] in values for column, values in where.items()):
             return words
     return "no reason known"
+
+
+def said(frame: pd.DataFrame) -> list[str]:
+    """What papers.csv, all text, says about the model, in sentences; nothing where no figure in it was held out."""
+    if not {"role", "metric", "error", "reason"} <= set(frame):
+        return []
+    held_out = frame[frame["role"] == "held out"]
+    errors = pd.to_numeric(held_out["error"], errors="coerce").abs()
+    if errors.isna().all():
+        return []
+    groups = errors.groupby(held_out["metric"].map(group_of))
+    each = [f"{group} {found.median():.0%} (goal {GOALS[str(group)]:.0%}, n = {len(found)})" for group, found in groups]
+    return [
+        f"Of {len(held_out)} held-out figures of the papers the model of their servers misses "
+        f"{(held_out['reason'] != '').sum()}; median absolute errors: {', '.join(each)}. "
+        "Modelled speed-ups are no better than that.",
+        "torchrec keeps its rows on the device, whose memory the model does not limit.",
+    ]
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -106,7 +106,7 @@ def load(name: str) -> Profile:
     path = Path(name)
     if path.suffix != ".toml":
         if name not in names():
-            raise unknown("hardware", name, names())
+            raise unknown("hardware", name, [*names(), THIS_MACHINE])
         path = FOLDER / f"{name}.toml"
     try:
         content = tomllib.loads(path.read_text())

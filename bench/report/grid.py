@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -11,7 +12,7 @@ import pandas as pd
 from bench.report.answer import listed, minus
 from bench.report.source import Comparison
 from bench.summary import OVER_SETS, REFERENCES, speedup, spread
-from bench.table import interval, number, plus_minus, statuses
+from bench.table import Table, interval, number, plus_minus, statuses
 
 TIME, ACCURACY = "time, measured here", "accuracy, measured here"
 PUBLISHED = "published, on GPU servers"
@@ -190,8 +191,10 @@ def over_sets(comparison: Comparison) -> Grid | None:
 
 
 def policies(comparison: Comparison, dataset: str) -> Grid | None:
-    """Slipstream's skip policies on a data set; None where none was run."""
+    """Slipstream's skip policies on a data set; None where none was run, or nothing that they are held against."""
     rows = comparison.policies[comparison.policies["dataset"] == dataset]
+    if not rows[[f"auc_vs_{reference}_n" for reference in REFERENCES]].to_numpy().any():
+        return None
     title = f"{dataset}: Slipstream's policies against skip=none and skip=random of the same layout"
     return grid(title, POLICIES, rows) if len(rows) else None
 
@@ -208,6 +211,22 @@ def noted(comparison: Comparison) -> Grid | None:
     keys = ["label", "dataset", "settings", "notes"]
     rows = cells.groupby(keys, sort=False).size().rename("runs").reset_index()
     return grid("Notes of the runs", NOTED, rows) if len(rows) else None
+
+
+def of_table(table: Table) -> Grid:
+    """A table of text."""
+    columns = [
+        Column(name, lambda row: Cell(""), kind="text" if number == 0 or name in table.words else "number")
+        for number, name in enumerate(table.header)
+    ]
+    rows = [[Cell(minus(text), _leading(text)) for text in line] for line in table.rows]
+    return Grid(table.title, [], columns, rows)
+
+
+def _leading(text: str) -> str:
+    """The number that a text begins with; nothing where it begins with none."""
+    found = re.match(r"[-+]?[\d,]*\.?\d+", text)
+    return repr(float(found[0].replace(",", ""))) if found else ""
 
 
 def as_given(name: str, frame: pd.DataFrame) -> Grid:

@@ -6,15 +6,17 @@ import base64
 import hashlib
 import re
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from bench import table
+from bench import study, table
+from bench.replay import judge
 from bench.report import answer, grid
 from bench.report.pictures import pictures
-from bench.report.source import Comparison, environments, load
+from bench.report.source import PAPERS, Comparison, environments, load
 from bench.results import write_whole
 
 HERE = Path(__file__).resolve().parent
@@ -51,6 +53,17 @@ def report(out: Path) -> Path:
     return out / NAME
 
 
+def _studied(comparison: Comparison) -> dict[str, Any]:
+    """The tables of the folder's study, and what is said about them."""
+    if comparison.study_cells.empty:
+        return {"study": [], "studied": []}
+    summary = study.summarise(comparison.study_cells)
+    return {
+        "study": [grid.of_table(found) for found in study.tables(summary)],
+        "studied": study.notes(comparison.study_cells, summary),
+    }
+
+
 def render(comparison: Comparison) -> str:
     """The page's HTML."""
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "sort.js"))
@@ -64,6 +77,8 @@ def render(comparison: Comparison) -> str:
         comparison=comparison,
         facts=facts(comparison.cells),
         answers=(answer.time(comparison), answer.accuracy(comparison)),
+        **_studied(comparison),
+        modelled=judge.said(comparison.extras[PAPERS]) if PAPERS in comparison.extras else [],
         speed=[grid.speed(comparison, name) for name in comparison.datasets],
         over_sets=grid.over_sets(comparison),
         extras=[grid.as_given(name, frame) for name, frame in comparison.extras.items()],

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.results import CELLS, COLUMNS, TEXT, read_rows
+from bench.results import CELLS, COLUMNS, STUDY_CELLS, TEXT, read_file, read_rows
 from bench.stats import NO_DIFFERENCE, NO_INTERVAL
 from bench.summary import OVER_SETS, REFERENCES, STATUSES, modelled_seconds
 from datasets.errors import UserError, printable
@@ -50,6 +50,7 @@ class Comparison:
     summary: pd.DataFrame  # compare.csv: a row for each data set and label
     policies: pd.DataFrame  # compare_policies.csv; empty where Slipstream was not run
     cells: pd.DataFrame  # cells.csv: a row a run
+    study_cells: pd.DataFrame  # study_cells.csv; no rows where there was no study
     extras: dict[str, pd.DataFrame]  # replay.csv and papers.csv as they are, all text, where there are any
 
     @property
@@ -104,7 +105,10 @@ def load(out: Path) -> Comparison:
     if not set(cells["run_id"]) - {""} <= known:
         raise UserError(f"{out / 'cells.csv'} names runs that runs.csv lacks; the same compare writes both anew.")
     extras = {name: read_text(out / name) for name in (REPLAY, PAPERS) if (out / name).exists()}
-    return Comparison(out, summary, policies, cells, extras)
+    study_cells = read_file(out / "study_cells.csv", STUDY_CELLS)
+    if study_cells[["size", "epochs", "seed"]].isna().any(axis=None):
+        raise _damaged(out / "study_cells.csv")
+    return Comparison(out, summary, policies, cells, study_cells, extras)
 
 
 def _damaged(path: Path) -> UserError:

@@ -16,13 +16,13 @@ from bench.plot import REPLAYED
 from bench.report import answer, grid
 from bench.report.page import RULES, rules
 from bench.report.source import load
-from bench.results import CELLS, read_file
+from bench.results import CELLS, STUDY_CELLS, read_file
 from bench.summary import modelled_seconds
 from tests.bench.reports import HOSTILE, SHOWN, Element, comparison, few_figures, hostile, parse, write_folder
 
 SECTIONS = [
-    "What was compared, and the answer", "Speed-ups", "Skip policies", "Failed runs", "Figures", "Rules of the clock",
-    "Environment", "Files",
+    "What was compared, and the answer", "Speed-ups", "Skip policies", "Study", "Failed runs", "Figures",
+    "Rules of the clock", "Environment", "Files",
 ]  # fmt: skip
 
 
@@ -333,3 +333,17 @@ def test_empty_and_missing_folders_are_refused(tmp_path: Path, capsys: pytest.Ca
         assert main(["report", "--out", str(out)]) == 2
         said = capsys.readouterr().err
         assert f"there are no results in {out}" in said and len(said.splitlines()) == 1
+
+
+def test_the_folder_s_study_and_the_model_s_errors_stand_on_the_page(folder: Path) -> None:
+    cells = read_file(folder / "cells.csv", CELLS).head(4)
+    cells = cells.assign(policy=["none", "stale"] * 2, size=9000, drop=[None, 0.3] * 2, seed=[0, 0, 1, 1], epochs=1)
+    cells.to_csv(folder / "study_cells.csv", index=False, columns=list(STUDY_CELLS))
+    (folder / "papers.csv").write_text(
+        "role,metric,error,reason\nheld out,train_time_10_epochs,0.5,why\nfit,train_time_10_epochs,9,\n"
+    )
+    assert main(["report", "--out", str(folder)]) == 0
+    page = parse(folder / "report.html")
+    (title,) = [caption.text for caption in page.all("caption") if "9,000 training inputs" in caption.text]
+    assert [row["policy"] for row in table(page, title)] == ["none", "stale"]
+    assert any("median absolute errors: times 50% (goal 15%, n = 1)" in one.text for one in page.all("p"))

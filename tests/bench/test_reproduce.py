@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -48,9 +49,15 @@ def test_a_set_is_scaled_as_its_inputs_are(tmp_path: Path) -> None:
 
 
 def test_the_real_set_is_taken_where_it_is_prepared(out: Path) -> None:
-    (Path(os.environ["SLIPBENCH_DATA"]) / "criteo-kaggle").mkdir(parents=True)
+    folder = Path(os.environ["SLIPBENCH_DATA"]) / "criteo-kaggle"
+    folder.mkdir(parents=True)
+    assert reproduce.parts(TINY, out)[0].dataset == "synthetic-kaggle"  # a folder is no set
+    for inputs, dataset in ((20_000, "synthetic-kaggle"), (39_000_000, "criteo-kaggle")):  # nor a part of one the set
+        meta = {"name": "criteo-kaggle", "format_version": 1, "generator_version": 1, "options": {}}
+        (folder / "meta.json").write_text(json.dumps(meta | {"splits": {"train": {"rows": inputs}}}))
+        assert reproduce.parts(TINY, out)[0].dataset == dataset
     part = reproduce.parts(TINY, out)[0]
-    assert (part.dataset, part.root, part.options) == ("criteo-kaggle", Path(os.environ["SLIPBENCH_DATA"]), None)
+    assert (part.root, part.options) == (Path(os.environ["SLIPBENCH_DATA"]), None)
 
 
 def test_it_runs_and_goes_on(out: Path) -> None:

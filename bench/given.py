@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bench.config import CHECKED, PRESETS, RunConfig, blaming, check_model, parse_settings, read_file
-from datasets.errors import UserError, unknown
+from datasets.errors import UserError, printable, unknown
 
 T = TypeVar("T")
 
@@ -69,14 +69,16 @@ def words(given: Any) -> list[str]:
     return [str(part).strip() for part in parts if str(part).strip()]
 
 
-def whole(name: str, given: Any, low: int = 0) -> int:
-    """A whole number of at least `low`."""
+def whole(name: str, given: Any, low: int = 0, high: int | None = None) -> int:
+    """A whole number of at least `low`, and at most `high`."""
     try:
         number = int(str(given))
     except ValueError:
-        raise UserError(f"{name} takes whole numbers, got '{given}'.") from None
+        raise UserError(f"{name} takes whole numbers, got '{printable(str(given))}'.") from None
     if number < low:
         raise UserError(f"{name} must be at least {low}, got {number}.")
+    if high is not None and number > high:
+        raise UserError(f"{name} must be at most {high}, got {printable(str(given))}.")
     return number
 
 
@@ -85,5 +87,5 @@ def distinct(name: str, values: list[T]) -> list[T]:
     if not values:
         raise UserError(f"{name} names none; give at least one or leave it out.")
     if twice := [str(value) for value in dict.fromkeys(values) if values.count(value) > 1]:
-        raise UserError(f"{name} names {', '.join(twice)} more than once; --repeats repeats runs.")
+        raise UserError(f"{name} names {', '.join(twice)} more than once; once is enough.")
     return values

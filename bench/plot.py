@@ -26,6 +26,8 @@ def load(out: Path) -> Source:
 
     UserError for an empty folder, and for a damaged file.
     """
+    from bench.study import summarise
+
     runs = read(out, "runs")
     if runs.empty:
         raise UserError(f"there are no runs in {out}; make some with `slipbench run` or `slipbench compare`.")
@@ -47,7 +49,7 @@ def load(out: Path) -> Source:
         read(out, "phases"),
         baseline,
         decisions=read(out, "decisions"),
-        study=read_file(out / "study.csv") if len(study_cells) else study_cells,
+        study=summarise(study_cells) if len(study_cells) else study_cells,
         study_cells=study_cells,
         replay=_replay(out / "replay.csv"),
     )
@@ -56,7 +58,7 @@ def load(out: Path) -> Source:
 def _whole(path: Path, columns: tuple[str, ...], command: str) -> pd.DataFrame:
     """The runs that a command wrote down; none where it did not. UserError where a row is not one of its."""
     cells = read_file(path, columns)
-    if cells["pair"].isna().any():
+    if cells[["pair", *(("size", "epochs") if "size" in columns else ())]].isna().any(axis=None):
         raise UserError(f"{path} is damaged; the same {command} writes it anew.")
     return cells
 
@@ -88,9 +90,17 @@ def plot(out: Path) -> list[Path]:
                 write_whole(folder / f"{name}.{kind}", save)
             paths.append(folder / f"{name}.png")
             plt.close(figure)
+        for path in _names(out, folder) - {*paths, *(path.with_suffix(".pdf") for path in paths)}:
+            path.unlink(missing_ok=True)  # of an earlier comparison
     except OSError as error:
         raise UserError(f"cannot write figures to {folder}: {error.strerror}.") from None
     return paths
+
+
+def _names(out: Path, folder: Path) -> set[Path]:
+    """Every file that a figure of the folder's runs could be in."""
+    sets = {*map(str, read(out, "runs")["dataset"]), OVER_SETS}
+    return {folder / f"{name}-{dataset}.{kind}" for name in FIGURES for dataset in sets for kind in ("png", "pdf")}
 
 
 def _draw(source: Source) -> Iterator[tuple[str, Figure]]:

@@ -110,7 +110,7 @@ def _comparison(paper_set: PaperSet, scope: Scope, out: Path) -> Part:
     rows = round(scope.rows * paper_set.share)
     is_real = _is_there(paper_set)
     dataset = paper_set.real if is_real else paper_set.generated
-    root = data_root() if is_real else out / "data" / str(rows)
+    root = data_root() if is_real else _root(out, rows, scope)
     cells = compare.plan(parse_systems(SYSTEMS), [dataset], scope.seeds, 1, Options({"limit-rows": rows}, {}))
     options = None if is_real else _options(paper_set, rows, scope)
     return Part(dataset, root, options, paper_set.inputs_per_s, cells, [])
@@ -130,8 +130,12 @@ def _study(scope: Scope, out: Path) -> Iterator[Part]:
     for grid in scope.grids:
         (size,) = grid.sizes  # a set of its own, whose scale goes with it
         points = study.plan(grid, on.generated, Options({}, {}))
-        root, options = out / "data" / str(size), _options(on, size, scope)
+        root, options = _root(out, size, scope), _options(on, size, scope)
         yield Part(on.generated, root, options, on.inputs_per_s, [cell for _, cell in points], points)
+
+
+def _root(out: Path, rows: int, scope: Scope) -> Path:
+    return out / "data" / f"{rows}-{scope.test_rows}"
 
 
 def _options(paper_set: PaperSet, rows: int, scope: Scope) -> dict[str, Any]:
@@ -205,10 +209,9 @@ def _finish(done: Sequence[Part], out: Path, progress: Progress) -> list[str]:
     from bench.replay.profile import THIS_MACHINE
     from bench.report.page import report
 
-    for part in done:
-        if not part.points:  # of the same set in another size, which is not measured again
-            with data_in(part.root):
-                calibrate_folder(out, progress.say, part.dataset)
+    for part in {part.dataset: part for part in reversed(done)}.values():  # of a set in several sizes, the comparison's
+        with data_in(part.root):
+            calibrate_folder(out, progress.say, part.dataset, again=False)
     lines = replay(out, THIS_MACHINE, [], calibrate=False, fit=False, say=progress.say)
     try:
         lines += replay(out, None, [], calibrate=False, fit=True, say=progress.say)

@@ -32,5 +32,6 @@ def check_room(what: str, needed: int, folder: Path) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise UserError(
-            f"{what}, but {size(free)} are free under {folder.parent}; free some or point SLIPBENCH_DATA elsewhere."
+            f"{what}, but {size(free)} are free under {folder.parent}; free some, or have "
+            "the data elsewhere (SLIPBENCH_DATA; of reproduce, --out)."
         )

@@ -334,7 +334,8 @@ def _turning_os_errors(root: Path, doing: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in FULL:
             raise UserError(
-                f"the disk that holds {root} is full; free some space there or point SLIPBENCH_DATA elsewhere."
+                f"the disk that holds {root} is full; free some space there, or have "
+                "the data elsewhere (SLIPBENCH_DATA; of reproduce, --out)."
             ) from error
         raise UserError(f"cannot {doing} under {root} ({error}); point SLIPBENCH_DATA at another folder.") from error
 

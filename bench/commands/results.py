@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bench.commands.group import cli, option, out_option
-from bench.given import whole, words
+from bench.given import distinct, whole, words
 from bench.progress import Progress
 from datasets.errors import UserError
 
@@ -35,8 +35,10 @@ def plot(out: str) -> int:
 def replay(out: str, hardware: str | None, devices: str | None, calibrate: bool, fit: bool) -> int:
     """Say what the finished runs of a folder would cost on other hardware, from the work that they recorded."""
     from bench.replay.command import replay as work
+    from bench.replay.profile import MOST_DEVICES
 
-    numbers = [whole("devices", number, low=1) for number in words(devices)] if devices else []
+    given = [whole("devices", word, 1, MOST_DEVICES) for word in words(devices or "")]
+    numbers = distinct("devices", given) if devices else []
     for line in work(Path(out), hardware, numbers, calibrate, fit, Progress().say):
         click.echo(line)
     return 0

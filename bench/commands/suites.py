@@ -67,7 +67,7 @@ def bench(quick: bool, parts: str | None, out: str) -> int:
     from bench.speed.suite import PARTS
     from bench.speed.suite import bench as measure
 
-    chosen = words(parts) if parts is not None else ["targets"] if quick else list(PARTS)
+    chosen = distinct("parts", words(parts)) if parts is not None else ["targets"] if quick else list(PARTS)
     for part in chosen:
         if part not in PARTS:
             raise unknown("part", part, PARTS)

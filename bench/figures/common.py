@@ -29,7 +29,7 @@ class Source:
     phases: pd.DataFrame
     baseline: str
     decisions: pd.DataFrame = field(default_factory=pd.DataFrame)
-    study: pd.DataFrame = field(default_factory=pd.DataFrame)  # study.csv; empty without a study, as is the next
+    study: pd.DataFrame = field(default_factory=pd.DataFrame)  # as study.csv; empty without a study, as is the next
     study_cells: pd.DataFrame = field(default_factory=pd.DataFrame)  # the runs behind it, with `label`
     replay: pd.DataFrame = field(default_factory=pd.DataFrame)  # replay.csv; empty where nothing was replayed
 

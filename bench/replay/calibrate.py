@@ -19,7 +19,6 @@ from bench.replay.parts import MEASURED, Stopwatch, base
 from bench.replay.profile import THIS_MACHINE, Profile
 from bench.replay.report import recorded_runs
 from bench.results import write_whole
-from datasets.errors import UserError
 from datasets.store import open_set
 
 
@@ -52,10 +51,11 @@ class Shape:
         return "-".join(map(str, astuple(self)))
 
 
-def calibrate_folder(out: Path, say: Callable[[str], None], dataset: str | None = None) -> None:
+def calibrate_folder(out: Path, say: Callable[[str], None], dataset: str | None = None, again: bool = True) -> None:
     """Measure every shape of a folder's runs, for the systems that ran at it, and store the profiles in the folder.
 
-    With `dataset` only those of its runs: where the folder's data sets lie apart.
+    With `dataset` only those of its runs: where the folder's data sets lie apart. Unless `again`, what was measured
+    after the last run is not measured another time.
     """
     systems: dict[Shape, list[str]] = {}
     for row, _ in recorded_runs(out):
@@ -63,6 +63,8 @@ def calibrate_folder(out: Path, say: Callable[[str], None], dataset: str | None 
             systems.setdefault(Shape.of(row), []).append(row["system"])
     (out / THIS_MACHINE).mkdir(exist_ok=True)
     for shape, names in systems.items():
+        if not again and _is_newer(_path(out, shape), out / "runs.csv"):
+            continue
         say(f"measuring {', '.join(sorted(set(names)))} at {shape}")
         if plain := sorted(set(names) - {"dlrm", *MEASURED}):
             say(f"of {', '.join(plain)} only the parts of dlrm; MEASURED in bench/replay/parts.py may name others")
@@ -92,12 +94,16 @@ def _job(shape: Shape, system: str, say: Callable[[str], None]) -> Job:
     return make_job(config, data, data.validation if len(data.validation) else data.test)
 
 
-def profile_at(out: Path, row: Mapping[str, str]) -> Profile:
-    """This machine's profile at the shape of a run. UserError where it has not been measured."""
+def profile_at(out: Path, row: Mapping[str, str]) -> Profile | None:
+    """This machine's profile at the shape of a run; None where it has not been measured."""
     path = _path(out, Shape.of(row))
     if not path.exists():
-        raise UserError(f"this machine has not been measured at {Shape.of(row)}; `slipbench replay --calibrate` does.")
+        return None
     return replace(profiles.load(str(path)), name=THIS_MACHINE)
+
+
+def _is_newer(path: Path, than: Path) -> bool:
+    return path.exists() and path.stat().st_mtime_ns > than.stat().st_mtime_ns
 
 
 def _path(out: Path, shape: Shape) -> Path:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from bench.replay import profile
 from bench.replay.profile import THIS_MACHINE
-from bench.replay.report import FILE, replay_folder, table
+from bench.replay.report import FILE, recorded_runs, replay_folder, table
 from datasets.errors import UserError
 
 Say = Callable[[str], None]
@@ -29,11 +29,16 @@ def replay(out: Path, hardware: str | None, devices: Sequence[int], calibrate: b
 
         return fit_folder(out, say)
     if calibrate or hardware == THIS_MACHINE:
-        from bench.replay.calibrate import calibrate_folder, profile_at
+        from bench.replay.calibrate import Shape, calibrate_folder, profile_at
 
         if calibrate:
             calibrate_folder(out, say)
-        return _lines(out, *replay_folder(out, lambda row: profile_at(out, row), devices), "this machine")
+        lacking = sorted({str(Shape.of(row)) for row, _ in recorded_runs(out) if profile_at(out, row) is None})
+        frame, free = replay_folder(out, lambda row: profile_at(out, row), devices)
+        said = f"this machine has not been measured at {', '.join(lacking)}; `slipbench replay --calibrate` does that"
+        if frame.empty:
+            raise UserError(f"{said}.")
+        return [*_lines(out, frame, free, "this machine"), *([f"{said}: left out"] if lacking else [])]
     found = profile.load(str(hardware))
     return _lines(out, *replay_folder(out, lambda row: found, devices), f"{found.name}: {found.summary}")
 

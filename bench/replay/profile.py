@@ -22,7 +22,7 @@ from baselines.clock import COUNTERS
 from baselines.registry import system_names
 from baselines.work import DEVICE, HOST, KINDS, LINK, NET, STEP, Stage
 from bench.replay.store import Facts
-from datasets.errors import UserError, unknown
+from datasets.errors import UserError, printable, unknown
 
 FOLDER = Path(__file__).parent / "profiles"
 HOW = ("fitted", "datasheet", "published", "measured", "assumed")
@@ -39,6 +39,8 @@ PLACES[LINK] += (BYTES,)
 GENERAL = dict.fromkeys(STEP_KINDS, ANY) | {"link_to_device_bytes": BYTES, "link_to_host_bytes": BYTES}
 SHARED = (HOST, LINK, NET)  # by all devices, unless the profile says otherwise
 PASSES = "passes"
+MOST_DEVICES = 1_000_000
+LONGEST_S = 1e9  # that one unit of work may take
 SHARABLE = (*SHARED, DEVICE, PASSES)
 
 
@@ -55,8 +57,8 @@ class Constant:
     def __post_init__(self) -> None:
         if self.how not in HOW:
             raise unknown("origin of a constant", self.how, HOW)
-        if not (0 <= self.each_s < math.inf and self.per_s > 0):
-            raise UserError("each_s is at least 0 and finite, and per_s more than 0.")
+        if not (0 <= self.each_s <= LONGEST_S and self.per_s > 0 and self.repeats >= 0):
+            raise UserError(f"each_s is 0 to {LONGEST_S:g}, per_s more than 0, and repeats at least 0.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +114,7 @@ def load(name: str) -> Profile:
         content = tomllib.loads(path.read_text())
     except OSError as error:
         raise UserError(f"cannot read the hardware profile {path}: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # of its syntax, its bytes, a number of thousands of digits
         raise UserError(f"{path} is not a TOML file: {error}") from None
     try:
         return parse(content, path.stem)
@@ -127,6 +129,8 @@ def parse(content: Mapping[str, Any], name: str) -> Profile:
     shared = rest.pop("shared", list(SHARED))
     if not (isinstance(devices, list) and devices and all(type(n) is int and n > 0 for n in devices)):
         raise UserError("`devices` is a list of numbers of devices, such as [1, 2, 4].")
+    if len(set(devices)) < len(devices) or max(devices) > MOST_DEVICES:
+        raise UserError(f"`devices` names each number once, and none over {MOST_DEVICES}.")
     if not isinstance(shared, list) or any(resource not in SHARABLE for resource in shared):
         raise UserError('`shared` is a list of resources, such as ["host", "link"].')
     constants: dict[tuple[str, ...], Constant] = {}
@@ -138,14 +142,15 @@ def parse(content: Mapping[str, Any], name: str) -> Profile:
                 raise unknown(f"kind of work on {resource}", kind, PLACES[resource])
             place = f"{resource}.{kind}"
             common = {key: value for key, value in _table(place, values).items() if not isinstance(value, Mapping)}
-            if common:
+            if common or not values:
                 constants[resource, kind] = _constant(place, common)
             for system, own in _table(place, values).items():
                 if isinstance(own, Mapping):
                     if system not in system_names():
                         raise unknown(f"system of [{place}]", system, system_names())
                     constants[resource, kind, system] = _constant(f"{place}.{system}", own)
-    return Profile(name=name, summary=str(summary), devices=tuple(devices), shared=tuple(shared), constants=constants)
+    summary = printable(str(summary), 200)
+    return Profile(name=name, summary=summary, devices=tuple(devices), shared=tuple(shared), constants=constants)
 
 
 def _table(place: str, value: Any) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,11 @@ COPIED = ("run_id", "system", "settings", "dataset", "model", "batch_size", "see
 
 
 def finished_runs(out: Path) -> list[dict[str, str]]:
-    """The rows of a folder's runs that are done. UserError where there are none."""
-    rows = [row for row in read_rows(out / "runs.csv", RUNS) if row["status"] == "done"]
+    """The rows of a folder's runs that are done, the last of each configuration. UserError where there are none."""
+    rows = {row["config_hash"]: row for row in read_rows(out / "runs.csv", RUNS) if row["status"] == "done"}
     if not rows:
         raise UserError(f"there is nothing to replay in {out}: no run in it is done.")
-    return rows
+    return list(rows.values())
 
 
 def work_of(out: Path, run_id: str) -> store.Work | None:
@@ -51,18 +52,22 @@ def recorded_runs(out: Path) -> Iterator[tuple[dict[str, str], store.Work]]:
 
 
 def replay_folder(
-    out: Path, profile_of: Callable[[Row], Profile], devices: Sequence[int] = ()
+    out: Path, profile_of: Callable[[Row], Profile | None], devices: Sequence[int] = ()
 ) -> tuple[pd.DataFrame, set[str]]:
     """Replay every finished run on its profile; in DIR/replay.csv the rows take the place of those of the profile.
 
-    Returns the rows, and the kinds of work that cost nothing since the profile has no constant for them.
+    A run that has none is left out. Returns the rows, and the kinds of work that cost nothing since the profile has no
+    constant for them.
     """
     rows, free = [], set()
     for row, work in recorded_runs(out):
-        profile = profile_of(row)
+        if (profile := profile_of(row)) is None:
+            continue
         free |= unpriced(work, profile, row["system"])
         rows += [_row(row, work, profile, number) for number in devices or profile.devices]
     frame = pd.DataFrame(rows)
+    if frame.empty:
+        return frame, free
     names = {row["hardware"] for row in rows}
     before = [
         row for row in read_rows(out / FILE, ()) if row.get("hardware") not in names and list(row) == list(rows[0])
@@ -74,6 +79,11 @@ def replay_folder(
 
 def _row(row: Row, work: store.Work, profile: Profile, devices: int) -> dict[str, Any]:
     found = replay(work, profile, row["system"], devices)
+    if not 0 < found.seconds < math.inf:
+        raise UserError(
+            f"the profile {profile.name} makes {found.seconds:g} s of {row['system']} on {row['dataset']}; it has to "
+            "have constants for what a step costs, and for the work that is done in it."
+        )
     full = FULL.get(published_name(row["dataset"]))
     epoch = replay(full_epoch(work, full), profile, row["system"], devices).seconds if full else None
     return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.work import Steps, from_plain, to_plain
+from baselines.work import Steps, from_plain, leaves, to_plain
 from datasets.errors import UserError
 
 if TYPE_CHECKING:
@@ -74,6 +73,22 @@ def save(path: Path, facts: Facts, steps: Sequence[Steps]) -> None:
     np.savez_compressed(path, described=np.array(json.dumps(described)), allow_pickle=False, **arrays)
 
 
+def _checked(work: Work) -> Work:
+    """The work. ValueError where it is none that a run could have recorded."""
+    facts = asdict(work.facts)
+    for name, value in facts.items():
+        least = 1 if name in ("inputs", "batch_size", "epochs") else 0
+        if not (isinstance(value, int) and value >= least):
+            raise ValueError(f"{name} is {value!r}")
+    for group in work.steps:
+        amounts = group.amounts
+        if amounts.ndim != 2 or amounts.shape[1] != len(leaves(group.tree)) or amounts.dtype.kind not in "uif":
+            raise ValueError(f"amounts of {group.name} of the wrong shape")
+        if not (np.isfinite(amounts) & (amounts >= 0)).all():
+            raise ValueError(f"amounts of {group.name} that are none")
+    return work
+
+
 def load(path: Path) -> Work:
     """The work of a run. UserError where the file is damaged or of another version."""
     try:
@@ -82,9 +97,9 @@ def load(path: Path) -> Work:
             if described["format"] != FORMAT:
                 raise ValueError(f"format {described['format']}")
             groups = tuple(
-                Steps(group["name"], from_plain(group["tree"]), stored[f"amounts{number}"])
+                Steps(str(group["name"]), from_plain(group["tree"]), stored[f"amounts{number}"])
                 for number, group in enumerate(described["steps"])
             )
-            return Work(Facts(**described["facts"]), groups)
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            return _checked(Work(Facts(**described["facts"]), groups))
+    except Exception as error:  # a damaged archive makes its readers raise a dozen kinds
         raise UserError(f"{path} is not a record of a run's work ({error}); run it again with --force.") from None

@@ -101,6 +101,8 @@ def load(out: Path) -> Comparison:
         raise _damaged(out / "compare.csv")
     if cells.empty:
         raise _damaged(out / "cells.csv")
+    if set(summary["label"]) != set(cells["label"]):
+        raise UserError(f"compare.csv and cells.csv in {out} are of two comparisons; a compare writes both anew.")
     known = {row["run_id"] for row in read_rows(out / "runs.csv", COLUMNS["runs"])}
     if not set(cells["run_id"]) - {""} <= known:
         raise UserError(f"{out / 'cells.csv'} names runs that runs.csv lacks; the same compare writes both anew.")
@@ -170,7 +172,7 @@ def _environment(folder: Path, run_id: str) -> dict[str, str]:
         return {}
     try:
         facts = json.loads((folder / run_id / "env.json").read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return _flat(facts) if isinstance(facts, dict) else {}
 

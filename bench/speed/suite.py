@@ -28,11 +28,13 @@ from bench.config import code_version
 from bench.loop import train
 from bench.outcome import Outcome
 from bench.progress import Progress
+from bench.results import write_whole
 from bench.speed.contenders import Sample, Silent, contender_job
 from bench.speed.groups import DATASET, FULL, QUICK, SMALL, WHOLE, Data, Group, Maker, Sizes, groups, matrix
 from bench.speed.scaling import growth, plot_growth
 from bench.speed.targets import Limit, Round, faster, share_of_peak, trained_faster
 from bench.stats import Estimate, paired_difference
+from datasets.errors import UserError
 
 ACCURACY_ROWS = 100_000
 FINE_ENOUGH = 0.002  # of AUC: a wider interval would hold 0 whatever bf16 does
@@ -86,7 +88,10 @@ def bench(out: Path, quick: bool, parts: Sequence[str], progress: Progress) -> t
     """
     sizes, threads = (QUICK if quick else WHOLE), len(os.sched_getaffinity(0))
     process.set_up(threads)
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write results to {out}: {error.strerror}; name another folder with --out.") from None
     write_env(out)
     data = Data(out / "data", sizes.long_rows, progress.say)
     lines = measure_targets(out, data, sizes, threads, progress.say) if "targets" in parts else []
@@ -220,10 +225,10 @@ def help_time(times: int = 7) -> Line:
 
 def write(out: Path, name: str, rows: Sequence[dict[str, Any]]) -> None:
     """One of the benchmark's CSVs."""
-    pd.DataFrame(rows).to_csv(out / f"{name}.csv", index=False)
+    write_whole(out / f"{name}.csv", lambda path: pd.DataFrame(rows).to_csv(path, index=False))
 
 
 def write_env(out: Path) -> None:
     """`env.json`: where and with what it was measured."""
     facts = env.describe() | {"code_version": code_version()}
-    (out / "env.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    write_whole(out / "env.json", lambda path: path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8"))

@@ -127,6 +127,14 @@ def test_what_is_done_stays_so_after_a_forced_run_that_was_stopped(slipbench: Sl
     assert {row["status"] for row in read_rows(Path("out/cells.csv"))} == {"done"}
 
 
+def test_figures_of_an_earlier_comparison_are_gone(slipbench: Slipbench) -> None:
+    assert slipbench(f"{COMPARE} fake,other --seeds 0") == 0
+    assert Path("out/figures/speedup-tiny.png").exists()
+    Path("out/figures/speedup-mine.png").write_bytes(b"")
+    assert slipbench(f"{COMPARE} other --seeds 0") == 0
+    assert not Path("out/figures/speedup-tiny.png").exists() and Path("out/figures/speedup-mine.png").exists()
+
+
 @pytest.mark.usefixtures("one_figure")
 def test_interrupted_comparison_stops(slipbench: Slipbench, capsys: pytest.CaptureFixture[str]) -> None:
     assert slipbench(f"{COMPARE} fake,other:fake.end=interrupt,other --seeds 0") == 1

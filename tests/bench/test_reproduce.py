@@ -71,7 +71,7 @@ def test_it_runs_and_goes_on(out: Path) -> None:
     assert status == 0
     runs = pd.read_csv(out / "runs.csv")
     assert runs["status"].tolist() == ["done"] * 4
-    assert len(open_set("synthetic-kaggle", out / "data" / "1500").train) == 1500
+    assert len(open_set("synthetic-kaggle", out / "data" / "1500-300").train) == 1500
     assert {"compare.csv", "study.csv"} <= {path.name for path in out.iterdir()}
     assert "0 of 4 runs left" in reproduce.describe_plan(TINY, out, Progress())
     reproduce.reproduce(TINY, out, Progress())

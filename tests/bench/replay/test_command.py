@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -9,8 +11,9 @@ import pytest
 
 from bench.cli import main
 from bench.replay import store
+from bench.replay.calibrate import Shape
 from bench.replay.profile import to_toml
-from bench.results import Results
+from bench.results import Results, read_rows
 from tests.bench.replay.small import FACTS, constant, plain_steps, profile
 
 STEPS = plain_steps([10, 200, 3000, 0, 1], [30, 0, 0, 0, 1])
@@ -99,6 +102,43 @@ def test_a_folder_without_recorded_work_is_refused(out: Path, capsys: pytest.Cap
     work.unlink()
     assert replay(out, "--hardware", "papers-v100") == 2
     assert "has recorded its work (work.npz); run them again with --force." in capsys.readouterr().err
+
+
+def test_a_profile_that_prices_nothing_is_refused(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (out / "empty.toml").write_text("")
+    assert replay(out, "--hardware", str(out / "empty.toml")) == 2
+    assert "the profile empty makes 0 s of" in capsys.readouterr().err
+    assert not (out / "replay.csv").exists()
+
+
+def test_a_run_that_this_machine_was_not_measured_for_is_left_out(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (good,) = [row for row in read_rows(out / "runs.csv") if row["run_id"] == "good"]
+    (out / "this-machine").mkdir()
+    (out / "this-machine" / f"{Shape.of(good)}.toml").write_text(to_toml(HARDWARE))
+    Results(out).append("runs", good | {"run_id": "other", "batch_size": "7", "config_hash": "other"})
+    shutil.copytree(out / "runs" / "good", out / "runs" / "other")
+    assert replay(out, "--hardware", "this-machine") == 0
+    frame = pd.read_csv(out / "replay.csv")
+    assert set(frame["run_id"]) == {"good"} and set(frame["hardware"]) == {"this-machine"}
+    assert "has not been measured at d-" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("spoil", ["truncate", "flip", "negative", "narrow", "no inputs"])
+def test_a_spoilt_record_is_refused(out: Path, capsys: pytest.CaptureFixture[str], spoil: str) -> None:
+    path = out / "runs" / "good" / store.FILE
+    work = store.load(path)
+    amounts = {"negative": -STEPS.amounts, "narrow": STEPS.amounts[:, :-1]}.get(spoil, STEPS.amounts)
+    facts = replace(work.facts, inputs=0) if spoil == "no inputs" else work.facts
+    store.save(path, facts, [replace(STEPS, amounts=amounts)])
+    data = path.read_bytes()
+    if spoil == "truncate":
+        path.write_bytes(data[: len(data) // 2])
+    if spoil == "flip":
+        path.write_bytes(bytes(byte ^ 255 if 40 < place < 400 else byte for place, byte in enumerate(data)))
+    assert replay(out, "--hardware", "papers-v100") == 2
+    assert f"{path} is not a record of a run's work" in capsys.readouterr().err
 
 
 def test_list_hardware(capsys: pytest.CaptureFixture[str]) -> None:

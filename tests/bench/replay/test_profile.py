@@ -64,7 +64,7 @@ def test_there_is_a_constant_for_each_kind_of_step() -> None:
         (GOOD.replace("1e-7", '"fast"'), "[host.rows_read]: each_s is 'fast', which is no float."),
         (
             GOOD.replace("1e-7", "-1"),
-            "[host.rows_read]: each_s is 0 to 1e+09, per_s more than 0, and repeats at least 0.",
+            "[host.rows_read]: each_s is 0 to 1e+09, per_s more than 0, and repeats",
         ),
         ("[host.rows_read]\n", "[host.rows_read] does not say its how"),
         ("devices = [1, 1]\n", "`devices` names each number once, and none over 1000000."),

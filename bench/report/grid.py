@@ -161,7 +161,7 @@ NOTED = (
 
 def speed(comparison: Comparison, dataset: str) -> Grid:
     """Time of each system on a data set, measured, modelled where it was, and published; and its accuracy."""
-    columns = (*MEASURED_TIME, *modelled(comparison, dataset), PAPERS, *MEASURED_ACCURACY)
+    columns = (*MEASURED_TIME, *MEASURED_ACCURACY, PAPERS, *modelled(comparison, dataset))  # which may be many
     return grid(f"{dataset}: against {comparison.baseline}", columns, comparison.rows(dataset))
 
 

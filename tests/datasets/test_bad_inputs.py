@@ -198,7 +198,7 @@ def test_too_little_space_is_said_before_anything_is_written(
     lines, needed = {KAGGLE: (40, 11), TERABYTE: (80, 21), AVAZU: (40, 7)}[dataset]
     assert str(refused.value) == (
         f"{dataset}: {lines} lines need about {needed} kB on the disk while they are prepared, but 1 kB are free under "
-        f"{tmp_path / 'data'}; free some or point SLIPBENCH_DATA elsewhere."
+        f"{tmp_path / 'data'}; free some, or have the data elsewhere (SLIPBENCH_DATA; of reproduce, --out)."
     )
     assert [path.name for path in (tmp_path / "data").iterdir()] == [f".{dataset}.lock"]
 
@@ -232,7 +232,8 @@ def test_a_disk_that_fills_up_leaves_nothing(
         patched.setattr(owner, name, full)
         prepare(KAGGLE, [path], {}, tmp_path / "data")
     assert str(refused.value) == (
-        f"the disk that holds {tmp_path / 'data'} is full; free some space there or point SLIPBENCH_DATA elsewhere."
+        f"the disk that holds {tmp_path / 'data'} is full; free some space there, or have "
+        "the data elsewhere (SLIPBENCH_DATA; of reproduce, --out)."
     )
     assert [left.name for left in (tmp_path / "data").iterdir()] == [f".{KAGGLE}.lock"]
     assert len(prepare(KAGGLE, [path], {}, tmp_path / "data").train) == 86

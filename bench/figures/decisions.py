@@ -48,9 +48,10 @@ def decisions_over_training(source: Source, cells: pd.DataFrame, dataset: str) -
     figure, grid = plt.subplots(len(PANELS), sharex=True, figsize=(9, 7))
     found = rows.dropna(subset=["threshold"])
     labels = [str(label) for label in dict.fromkeys(cells["label"]) if (found["label"] == label).any()]
+    step = 0.02 * (np.ptp(found["samples_seen"]) or found["samples_seen"].max())
     for axes, (column, title) in zip(grid, PANELS.items(), strict=True):
         for index, label in enumerate(labels):
-            _draw(axes, column, index, label, rows[rows["label"] == label])
+            _draw(axes, column, index, label, rows[rows["label"] == label], step)
         axes.set_ylabel(title)
         axes.margins(0.08)
         axes.grid(alpha=0.25)
@@ -68,17 +69,17 @@ def decisions_over_training(source: Source, cells: pd.DataFrame, dataset: str) -
     return caption(figure, _said(rows))
 
 
-def _draw(axes: Axes, column: str, index: int, label: str, rows: pd.DataFrame) -> None:
-    """A system's medians over its runs, with the least and the most, one epoch after the other."""
-    from matplotlib.transforms import ScaledTranslation
+def _draw(axes: Axes, column: str, index: int, label: str, rows: pd.DataFrame, step: float) -> None:
+    """A system's medians over its runs, with the least and the most, one epoch after the other.
 
-    beside = ScaledTranslation(index * 5 / 72, 0, axes.figure.dpi_scale_trans)  # equal decisions would hide each other
+    Each system a step further right than the one before, since equal decisions would hide each other.
+    """
     epochs = rows.groupby("epoch")
     middle = epochs[column].median()
     reach = np.stack([middle - epochs[column].min(), epochs[column].max() - middle])
     axes.errorbar(
-        epochs["samples_seen"].median(), middle, yerr=reach, label=label, linewidth=1, elinewidth=0.7, capsize=2,
-        zorder=3, transform=axes.transData + beside, **marker_style(index),
+        epochs["samples_seen"].median() + index * step, middle, yerr=reach, label=label, linewidth=1, elinewidth=0.7,
+        capsize=2, zorder=3, **marker_style(index),
     )  # fmt: skip
 
 

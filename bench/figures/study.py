@@ -21,7 +21,7 @@ REFERENCES = {"auc_vs_none": "none", "auc_vs_random": "random"}
 def skipping_by_drop_ratio(source: Source, cells: pd.DataFrame, dataset: str) -> Figure | None:
     """What is skipped and what it costs in AUC, over the drop ratio of a study; columns: its sizes and epochs."""
     study = of_dataset(source.study, dataset)
-    rows = study[study["policy"] != "none"] if len(study) else study
+    rows = _drawn(study)
     if rows.empty or rows["drop"].nunique() < 2:
         return None
     groups = {_where(size, epochs): group for (size, epochs), group in rows.groupby(["size", "epochs"], sort=False)}
@@ -47,7 +47,7 @@ def skipping_by_drop_ratio(source: Source, cells: pd.DataFrame, dataset: str) ->
 def skipping_by_size(source: Source, cells: pd.DataFrame, dataset: str) -> Figure | None:
     """AUC of a study's policies minus that of none and of random, over training size; columns: drop ratios."""
     study = of_dataset(source.study, dataset)
-    rows = study[study["policy"] != "none"] if len(study) else study
+    rows = _drawn(study)
     if rows.empty or rows["size"].nunique() < 2:
         return None
     columns = sorted(rows["drop"].unique())
@@ -71,6 +71,11 @@ def skipping_by_size(source: Source, cells: pd.DataFrame, dataset: str) -> Figur
     _finish(figure, grid, f"Skip policies against the number of training inputs on {dataset}")
     text = "Higher is more accurate; the baselines, at 0, are skip=none and, at the same drop ratio, skip=random. "
     return caption(figure, text + _said(study), grid[-1, len(columns) // 2])
+
+
+def _drawn(study: pd.DataFrame) -> pd.DataFrame:
+    """What a study's figures show: the policies beside none, where a run is done."""
+    return study[(study["policy"] != "none") & (study["num_done"] > 0)] if len(study) else study
 
 
 def _grid(num_rows: int, num_columns: int) -> tuple[Figure, Any]:
@@ -97,8 +102,13 @@ def _shares(axes: Axes, rows: pd.DataFrame, step: float) -> None:
 
 
 def _sizes(axes: Axes, sizes: list[int]) -> None:
-    axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    axes.set_xticks(sizes, [_short(size) for size in sizes])
     axes.set_xticks([], minor=True)
+
+
+def _short(size: int) -> str:
+    """100k, 1M."""
+    return f"{size / 1e6:g}M" if size >= 1e6 else f"{size / 1e3:g}k" if size >= 1e3 else str(size)
 
 
 def _labels(grid: Any, names: Any) -> None:

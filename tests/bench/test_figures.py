@@ -7,6 +7,7 @@ from typing import Any
 
 import matplotlib
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
@@ -111,6 +112,12 @@ def test_decisions_are_those_of_staleness_with_shares() -> None:
     ]  # fmt: skip
     figure = FIGURES["decisions"](drawn, drawn.cells, "synthetic")
     assert figure is not None and "n = 1 runs a system" in words(figure)
+    for axes in figure.axes:
+        (low, high), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+        for x, y in np.asarray(axes.get_lines()[0].get_xydata()):
+            assert low < x < high and bottom < y < top
+    none = source(rows, decisions=decisions.assign(threshold=None))
+    assert FIGURES["decisions"](none, none.cells, "synthetic") is None
 
 
 def replayed(cells: pd.DataFrame) -> pd.DataFrame:

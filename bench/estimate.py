@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import pandas as pd
-
 from bench.compare import Cell, weight
-from bench.results import RUNS, read_rows
+from bench.results import read
+from bench.summary import done
 
 ASIDE_S = 4.0  # seconds a run takes beside its inputs: tables, warm-up, evaluation
 
@@ -27,10 +26,8 @@ def seconds_left(todo: Sequence[Cell], out: Path, inputs_per_s: float | None = N
 
 def inputs_per_s_in(out: Path, dataset: str) -> float | None:
     """Inputs seen in a second of training and evaluation by a folder's finished runs on a set; None without any."""
-    rows = pd.DataFrame(read_rows(out / "runs.csv", RUNS))
-    if rows.empty:
-        return None
-    own = rows[(rows["status"] == "done") & (rows["dataset"] == dataset)]
-    seconds = own[["train_s", "eval_s", "prepare_s"]].apply(pd.to_numeric, errors="coerce").sum(axis=1).sum()
-    inputs = pd.to_numeric(own["samples_seen"], errors="coerce").sum()
+    runs = done(read(out, "runs"))
+    own = runs[runs["dataset"] == dataset]
+    seconds = own[["train_s", "eval_s", "prepare_s"]].sum(axis=1).sum()
+    inputs = own["samples_seen"].sum()
     return float(inputs / seconds) if seconds and inputs else None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from bench.replay import profile
 from bench.replay.profile import THIS_MACHINE
-from bench.replay.report import FILE, recorded_runs, replay_folder, table
+from bench.replay.report import FILE, replay_folder, table
 from datasets.errors import UserError
 
 Say = Callable[[str], None]
@@ -33,9 +33,16 @@ def replay(out: Path, hardware: str | None, devices: Sequence[int], calibrate: b
 
         if calibrate:
             calibrate_folder(out, say)
-        lacking = sorted({str(Shape.of(row)) for row, _ in recorded_runs(out) if profile_at(out, row) is None})
-        frame, free = replay_folder(out, lambda row: profile_at(out, row), devices)
-        said = f"this machine has not been measured at {', '.join(lacking)}; `slipbench replay --calibrate` does that"
+        lacking = set()
+
+        def measured(row: Mapping[str, str]) -> profile.Profile | None:
+            if (found := profile_at(out, row)) is None:
+                lacking.add(str(Shape.of(row)))
+            return found
+
+        frame, free = replay_folder(out, measured, devices)
+        shapes = ", ".join(sorted(lacking))
+        said = f"this machine has not been measured at {shapes}; `slipbench replay --calibrate` does that"
         if frame.empty:
             raise UserError(f"{said}.")
         return [*_lines(out, frame, free, "this machine"), *([f"{said}: left out"] if lacking else [])]

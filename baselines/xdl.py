@@ -61,7 +61,7 @@ class Xdl(Placement):
     def train(self, batch: Batch) -> torch.Tensor:
         """Pull, compute, push."""
         with self.clock.phase("pull"):
-            rows, where = _distinct(batch.ids)
+            rows, where = distinct(batch.ids)
             vectors, dense = self.servers.pull(rows)
             self._count_pull(len(rows), batch.ids.numel())
             self._set_dense(dense)
@@ -69,15 +69,19 @@ class Xdl(Placement):
             pooled = self.link.to_device(self._pooled(vectors, where))
         loss, grads = self.dense.backward(self.to_device(batch), pooled)
         with self.clock.phase("push"):
-            self._push(rows, where, self.link.to_host(grads))
+            self._push(rows, self._summed(where, self.link.to_host(grads), len(rows)))
         return loss
 
-    def _push(self, rows: torch.Tensor, where: torch.Tensor, grads: torch.Tensor) -> None:
-        """Push the batch's gradients: of the pooled vectors [B, V, D], summed by row, and of the dense weights."""
-        summed = sum_by_row(where.flatten(), self.pooling.backward(grads).flatten(0, 1), len(rows))
+    def _summed(self, where: torch.Tensor, grads: torch.Tensor, num_rows: int) -> torch.Tensor:
+        """[n, D]: the gradients of rows, of those of pooled vectors [B, V, D] of lookups [B, C] of them."""
+        self.clock.count(lookups_updated=where.numel())
+        return sum_by_row(where.flatten(), self.pooling.backward(grads).flatten(0, 1), num_rows)
+
+    def _push(self, rows: torch.Tensor, summed: torch.Tensor) -> None:
+        """Push a batch's gradients: of its rows [n, D], and of the dense weights."""
         flat = torch.cat([_gradient(parameter).flatten() for parameter in self._parameters])
         self.dense.network.zero_grad(set_to_none=True)
-        self.clock.count(lookups_updated=where.numel(), dense_weights=len(flat))
+        self.clock.count(dense_weights=len(flat))
         self.count_update(self.servers.push(rows, summed, self.link.to_host(flat)), len(rows))
         self._dense_pushed = True
 
@@ -94,7 +98,7 @@ class Xdl(Placement):
 
     def lookup(self, ids: torch.Tensor) -> torch.Tensor:
         """As the base class; each row is read once."""
-        rows, where = _distinct(ids)
+        rows, where = distinct(ids)
         self._count_pull(len(rows), ids.numel())
         return self.link.to_device(self._pooled(self.servers.read(rows), where))
 
@@ -127,7 +131,7 @@ class Xdl(Placement):
         self.servers.close()
 
 
-def _distinct(ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def distinct(ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The different rows [n] among ids [B, C], and the place [B, C] of each lookup's."""
     rows, where = kernels.distinct(ids.flatten())
     return rows, where.view(ids.shape)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from baselines import hotset, kernels
+from baselines import hotset
 from baselines.devices import HOST as CPU
 from baselines.devices import synchronize
 from baselines.hot_placement import HotPlacement
@@ -21,7 +21,7 @@ from baselines.job import Job
 from baselines.placement import Placement
 from baselines.registry import load_system
 from baselines.work import DEVICE, HOST, LINK, NET, STEP, WorkRecorder
-from baselines.xdl import Xdl
+from baselines.xdl import Xdl, distinct
 from bench.replay.fit import Target, Unknown, solve
 from bench.replay.model import replay
 from bench.replay.profile import ANY, Constant, Profile
@@ -226,38 +226,56 @@ def hotline(watch: Stopwatch, profile: Profile) -> Profile:
 
 
 def servers(watch: Stopwatch, profile: Profile, system: str) -> Profile:
-    """What a worker asks its servers for, and what it does with the answers."""
+    """What a worker asks its servers for, and what it does with the answers, in the order of a step.
+
+    What `dlrm` does as well is measured another time: beside processes that share the caches and the memory.
+    """
     clock = watch.job.clock
     with closing(_built(watch.job, system)) as placement:
         assert isinstance(placement, Xdl)
-        num_weights = placement.dense.num_weights
         kept: dict[str, torch.Tensor] = {}
 
-        def distinct(batch: Batch) -> None:
-            kept["rows"], kept["where"] = kernels.distinct(batch.ids.flatten())
+        def find(batch: Batch) -> None:
+            kept["rows"], kept["where"] = distinct(batch.ids)
             clock.count(lookups_unique=batch.ids.numel())
 
         def trip(batch: Batch) -> None:
             placement.servers.read(kept["rows"][:1])
 
         def pull(batch: Batch) -> None:
-            kept["vectors"], _ = placement.servers.pull(kept["rows"])
+            kept["vectors"], dense = placement.servers.pull(kept["rows"])
+            placement._set_dense(dense)
             clock.count(rows_read=len(kept["rows"]))
 
         def spread(batch: Batch) -> None:
-            kept["grads"] = kept["vectors"].index_select(0, kept["where"])
-            clock.count(lookups_spread=len(kept["where"]))
+            kept["pooled"] = placement._pooled(kept["vectors"], kept["where"])
+            clock.count(lookups_spread=batch.ids.numel())
+
+        def backward(batch: Batch) -> None:
+            pooled = placement.link.to_device(kept["pooled"])
+            _, grads = placement.dense.backward(placement.to_device(batch), pooled)
+            kept["grads"] = placement.link.to_host(grads)
+
+        def backward_of_part(batch: Batch) -> None:
+            part = slice(max(1, len(batch) // PARTED))
+            placement.dense.backward(placement.to_device(batch.select(part)), kept["pooled"][part])
+            placement.dense.network.zero_grad(set_to_none=True)
+
+        def summed(batch: Batch) -> None:
+            kept["summed"] = placement._summed(kept["where"], kept["grads"], len(kept["rows"]))
 
         def push(batch: Batch) -> None:
-            nothing = torch.zeros(num_weights, dtype=watch.job.dtype)
-            done = placement.servers.push(kept["rows"], kept["vectors"] * 0, nothing)
-            placement.count_update(done, len(kept["rows"]))
-            clock.count(dense_weights=num_weights)
+            placement._push(kept["rows"], kept["summed"])
 
-        found = watch.measure({"distinct": distinct, "trip": trip, "pull": pull, "spread": spread, "push": push})
-        unknowns = [*each("lookups_unique", HOST), *each("lookups_spread", HOST)]
-        unknowns += [*each("net_trips", NET), *each("net_bytes", NET)]
-        return watch.overhead(watch.solve(profile, unknowns, found), placement.train, ANY, system)
+        step: dict[str, Part] = {
+            "find": find, "pull": pull, "spread": spread, "backward": backward, "summed": summed, "push": push,
+        }  # fmt: skip
+        found = watch.measure({**step, "trip": trip, "part": backward_of_part})
+        kinds = [(NET, "net_trips"), (NET, "net_bytes"), (DEVICE, "dense_flops"), (DEVICE, "passes")]
+        kinds += [(HOST, kind) for kind in ("lookups_unique", "lookups_spread", "lookups_updated", "rows_written")]
+        unknowns = [unknown for resource, kind in kinds for unknown in each(kind, resource, system=system)]
+        profile = watch.solve(profile, unknowns, found, system)
+        return watch.overhead(profile, placement.train, ANY, system, step)
 
 
 def torchrec(watch: Stopwatch, profile: Profile, system: str) -> Profile:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from bench.report.answer import listed, minus
 from bench.report.source import Comparison
-from bench.summary import OVER_SETS, REFERENCES, speedup, spread
+from bench.summary import OVER_SETS, REFERENCES, spread, summarise
 from bench.table import Table, interval, number, plus_minus, statuses
 
 TIME, ACCURACY = "time, measured here", "accuracy, measured here"
@@ -160,34 +160,52 @@ NOTED = (
 
 
 def speed(comparison: Comparison, dataset: str) -> Grid:
-    """Time of each system on a data set, measured, modelled where it was, and published; and its accuracy."""
-    columns = (*MEASURED_TIME, *MEASURED_ACCURACY, PAPERS, *modelled(comparison, dataset))  # which may be many
-    return grid(f"{dataset}: against {comparison.baseline}", columns, comparison.rows(dataset))
-
-
-def modelled(comparison: Comparison, dataset: str) -> list[Column]:
-    """A column of speed-ups for each hardware and number of devices that `slipbench replay` modelled the runs on."""
-    replayed = comparison.replayed()
-    replayed = replayed[replayed["dataset"] == dataset]
-    columns = []
-    for (hardware, devices), rows in replayed.groupby(["hardware", "devices"], sort=False):
-        name = f"speed-up, {devices} device{'' if devices == '1' else 's'}"
-        columns.append(ratio(name, _ratios(rows, comparison.baseline), f"modelled on {hardware}"))
-    return columns
-
-
-def _ratios(rows: pd.DataFrame, baseline: str) -> Callable[[pd.Series], pd.Series]:
-    """From a row of the summary to its speed-up in other runs; without a value for the baseline and what they lack."""
-    base = rows[rows["label"] == baseline]
-    found = {label: speedup(runs, base) for label, runs in rows.groupby("label", sort=False) if label != baseline}
-    return lambda row: pd.Series(spread("speedup", found.get(row["label"])))
+    """Time and accuracy of each system on a data set, as measured."""
+    title = f"{dataset}: against {comparison.baseline}"
+    return grid(title, (*MEASURED_TIME, *MEASURED_ACCURACY), comparison.rows(dataset))
 
 
 def over_sets(comparison: Comparison) -> Grid | None:
     """The geometric means of the speed-ups over the data sets; None where there is one data set."""
     rows = comparison.rows(OVER_SETS)
     title = f"geometric mean over {listed(comparison.datasets)}: against {comparison.baseline}"
-    return grid(title, (*OVER, PAPERS), rows) if len(rows) else None
+    return grid(title, OVER, rows) if len(rows) else None
+
+
+def by_source(comparison: Comparison) -> list[Grid]:
+    """The speed-ups on each data set, and over all, as measured, modelled and published; of where there are others."""
+    models, found = _models(comparison), []
+    for dataset in (*comparison.datasets, OVER_SETS):
+        rows = comparison.rows(dataset)
+        columns = [
+            ratio(name, _looked_up(summary), f"modelled on {hardware}")
+            for hardware, name, summary in models
+            if dataset in summary.index
+        ]
+        if len(rows) and (columns or any(rows["published_speedup"])):
+            place = "geometric mean over the data sets" if dataset == OVER_SETS else dataset
+            title = f"{place}: speed-ups over {comparison.baseline} by source"
+            found.append(grid(title, (SYSTEM, SPEED_UP, *columns, PAPERS), rows))
+    return found
+
+
+def _models(comparison: Comparison) -> list[tuple[str, str, pd.DataFrame]]:
+    """Each hardware and number of devices that `slipbench replay` modelled runs on: names, and their summary."""
+    found = []
+    for (hardware, devices), rows in comparison.replayed().groupby(["hardware", "devices"], sort=False):
+        summary = summarise(rows, comparison.baseline).set_index(["dataset", "label"])
+        found.append((str(hardware), f"{devices} device{'' if devices == '1' else 's'}", summary))
+    return found
+
+
+def _looked_up(summary: pd.DataFrame) -> Callable[[pd.Series], pd.Series]:
+    """From a row of a summary to that of the same label in another; without a speed-up where that has none."""
+
+    def look(row: pd.Series) -> pd.Series:
+        place = (row["dataset"], row["label"])
+        return summary.loc[place] if place in summary.index else pd.Series(spread("speedup", None))
+
+    return look
 
 
 def policies(comparison: Comparison, dataset: str) -> Grid | None:

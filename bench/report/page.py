@@ -81,6 +81,7 @@ def render(comparison: Comparison) -> str:
         modelled=judge.said(comparison.extras[PAPERS]) if PAPERS in comparison.extras else [],
         speed=[grid.speed(comparison, name) for name in comparison.datasets],
         over_sets=grid.over_sets(comparison),
+        by_source=grid.by_source(comparison),
         extras=[grid.as_given(name, frame) for name, frame in comparison.extras.items()],
         policies=[found for name in comparison.datasets if (found := grid.policies(comparison, name))],
         failed=grid.failed(comparison),

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from bench.replay.store import Work, facts_of
 from datasets.loader import Batch, batches
 from datasets.store import Split
 
-REPEATS = 24  # of each part
+REPEATS = 48  # of each part
 FEW = 8  # inputs of a mini-batch that is little but overhead
 PARTED = 4  # a mini-batch over the µ-batch that tells what a pass costs from what its inputs cost
 Part = Callable[[Batch], Any]
@@ -44,8 +44,9 @@ class Stopwatch:
     source: str
 
     def measure(self, parts: Mapping[str, Part], size: int = 0, repeats: int = REPEATS) -> dict[str, Target]:
-        """The median time of each part, and its work; all parts take turns, with a mini-batch in each round.
+        """The mean time of each part, and its work; all parts take turns, with a mini-batch in each round.
 
+        The mean, since a run's time is a sum: of an answer from another process it is a quarter above the median.
         `size` is that of the mini-batches, the job's where it is 0. The loader reads ahead meanwhile, as in a run.
         """
         clock, facts = self.job.clock, facts_of(self.job, None)
@@ -61,7 +62,7 @@ class Stopwatch:
                 synchronize(self.job.device)
                 spent[name].append(time.perf_counter() - start)
         return {
-            name: Target(Work(facts, tuple(recorders[name].steps())), "", repeats * median(spent[name][1:]))
+            name: Target(Work(facts, tuple(recorders[name].steps())), "", repeats * fmean(spent[name][1:]))
             for name in parts
         }
 

@@ -46,7 +46,7 @@ class Line:
     """A limit and what was measured."""
 
     target: str
-    at_least: float
+    needed: float  # at least, or with `most` at most
     wanted: float
     most: bool
     unit: str
@@ -65,13 +65,13 @@ class Line:
         bound = "at most" if self.most else "at least"
         return (
             f"{self.target:<58} {self.value:>6.3g}{self.unit}{interval:<17} "
-            f"{bound} {self.at_least:g}, wanted {self.wanted:g}: {self.verdict}"
+            f"{bound} {self.needed:g}, wanted {self.wanted:g}: {self.verdict}"
         )
 
 
 def line(limit: Limit, estimate: Estimate | None, verdict: str | None = None) -> Line:
     """A line of the table; the verdict is the limit's unless another is given."""
-    common = (limit.name, limit.at_least, limit.wanted, limit.most, limit.unit)
+    common = (limit.name, limit.needed, limit.wanted, limit.most, limit.unit)
     if estimate is None or np.isnan(estimate.value):
         return Line(*common, None, None, None, 0, "not measured")
     said = verdict or limit.verdict(estimate.value)

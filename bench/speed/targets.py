@@ -18,14 +18,14 @@ class Limit:
     """What a value has to reach: one line of the table."""
 
     name: str
-    at_least: float
+    needed: float  # at least, or with `most` at most
     wanted: float
     unit: str = "×"
     most: bool = False  # whether the value has to be at most, not at least
 
     def verdict(self, value: float) -> str:
         """`reached as wanted`, `reached` or `missed`."""
-        for word, limit in (("reached as wanted", self.wanted), ("reached", self.at_least)):
+        for word, limit in (("reached as wanted", self.wanted), ("reached", self.needed)):
             if value <= limit if self.most else value >= limit:
                 return word
         return "missed"

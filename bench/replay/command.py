@@ -40,18 +40,26 @@ def replay(out: Path, hardware: str | None, devices: Sequence[int], calibrate: b
                 lacking.add(str(Shape.of(row)))
             return found
 
-        frame, free = replay_folder(out, measured, devices)
+        frame, free, without = replay_folder(out, measured, devices)
         shapes = ", ".join(sorted(lacking))
         said = f"this machine has not been measured at {shapes}; `slipbench replay --calibrate` does that"
         if frame.empty:
             raise UserError(f"{said}.")
-        return [*_lines(out, frame, free, "this machine"), *([f"{said}: left out"] if lacking else [])]
+        return [*_lines(out, frame, free, without, "this machine"), *([f"{said}: left out"] if lacking else [])]
     found = profile.load(str(hardware))
-    return _lines(out, *replay_folder(out, lambda row: found, devices), f"{found.name}: {found.summary}")
+    frame, free, without = replay_folder(out, lambda row: found, devices)
+    if frame.empty:
+        raise UserError(
+            f"the profile {found.name} has no cost of the dense network of {', '.join(sorted(without))}: give it "
+            "dense_flops or passes on the device or host where they have it."
+        )
+    return _lines(out, frame, free, without, f"{found.name}: {found.summary}")
 
 
-def _lines(out: Path, frame: pd.DataFrame, free: set[str], title: str) -> list[str]:
+def _lines(out: Path, frame: pd.DataFrame, free: set[str], without: set[str], title: str) -> list[str]:
     lines = [table(frame, title).text(), f"its rows are in {out / FILE}"]
+    if without:
+        lines.append(f"left out, since the profile has no cost of their dense network: {', '.join(sorted(without))}")
     if free:
         lines.append(f"without a constant in the profile, and so at no cost: {', '.join(sorted(free))}")
     return lines

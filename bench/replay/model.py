@@ -13,6 +13,7 @@ from bench.replay.profile import FABRIC, PASSES, Profile
 from bench.replay.store import Facts, Work
 
 PER_CALL = ("tables", "net_trips")
+NETWORK = ("dense_flops", PASSES)  # either is a price of the dense network
 
 
 @dataclass
@@ -43,6 +44,20 @@ def unpriced(work: Work, profile: Profile, system: str) -> set[str]:
         for stage, amount in zip(leaves(group.tree), group.amounts.sum(axis=0), strict=True)
         if amount and profile.constant(stage.resource, stage.kind, system) is None
     }
+
+
+def prices_network(work: Work, profile: Profile, system: str) -> bool:
+    """Whether the dense network costs something wherever the work has any of it.
+
+    A server whose profile is of its GPUs says nothing about a system that has its network on the CPU.
+    """
+    done = {
+        stage.resource
+        for group in work.steps
+        for stage, amount in zip(leaves(group.tree), group.amounts.sum(axis=0), strict=True)
+        if amount and stage.kind in NETWORK
+    }
+    return all(any(profile.constant(place, kind, system) for kind in NETWORK) for place in done)
 
 
 def replay(work: Work, profile: Profile, system: str, devices: int = 1) -> Modelled:

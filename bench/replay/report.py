@@ -13,7 +13,7 @@ from baselines.work import RESOURCES
 from bench.published import published_name
 from bench.replay import store
 from bench.replay.extrapolate import FULL, full_epoch
-from bench.replay.model import replay, unpriced
+from bench.replay.model import prices_network, replay, unpriced
 from bench.replay.profile import FABRIC, Profile
 from bench.results import RUNS, read_rows, write_whole
 from bench.table import Table, number
@@ -53,28 +53,31 @@ def recorded_runs(out: Path) -> Iterator[tuple[dict[str, str], store.Work]]:
 
 def replay_folder(
     out: Path, profile_of: Callable[[Row], Profile | None], devices: Sequence[int] = ()
-) -> tuple[pd.DataFrame, set[str]]:
+) -> tuple[pd.DataFrame, set[str], set[str]]:
     """Replay every finished run on its profile; in DIR/replay.csv the rows take the place of those of the profile.
 
-    A run that has none is left out. Returns the rows, and the kinds of work that cost nothing since the profile has no
-    constant for them.
+    A run that has none is left out, and one whose dense network has no price there. Returns the rows, the kinds of work
+    that cost nothing since the profile has no constant for them, and the systems left out for their network.
     """
-    rows, free = [], set()
+    rows, free, without = [], set(), set()
     for row, work in recorded_runs(out):
         if (profile := profile_of(row)) is None:
+            continue
+        if not prices_network(work, profile, row["system"]):
+            without.add(row["system"])
             continue
         free |= unpriced(work, profile, row["system"])
         rows += [_row(row, work, profile, number) for number in devices or profile.devices]
     frame = pd.DataFrame(rows)
     if frame.empty:
-        return frame, free
+        return frame, free, without
     names = {row["hardware"] for row in rows}
     before = [
         row for row in read_rows(out / FILE, ()) if row.get("hardware") not in names and list(row) == list(rows[0])
     ]
     every = pd.DataFrame([*before, *rows])
     write_whole(out / FILE, lambda path: every.to_csv(path, index=False))
-    return frame, free
+    return frame, free, without
 
 
 def _row(row: Row, work: store.Work, profile: Profile, devices: int) -> dict[str, Any]:

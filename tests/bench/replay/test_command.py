@@ -6,18 +6,25 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from baselines.work import HOST, Seq, Stage, Steps
 from bench.cli import main
 from bench.replay import store
 from bench.replay.calibrate import Shape
 from bench.replay.profile import to_toml
 from bench.results import Results, read_rows
-from tests.bench.replay.small import FACTS, constant, plain_steps, profile
+from tests.bench.replay.small import FACTS, STEP_, constant, plain_steps, profile
 
 STEPS = plain_steps([10, 200, 3000, 0, 1], [30, 0, 0, 0, 1])
-HARDWARE = profile(host__rows_read=constant(0.5), link__bytes=constant(per_s=100.0), step__any=constant(2.0))
+HARDWARE = profile(
+    host__rows_read=constant(0.5),
+    link__bytes=constant(per_s=100.0),
+    device__dense_flops=constant(),
+    step__any=constant(2.0),
+)
 
 
 @pytest.fixture
@@ -66,7 +73,7 @@ def test_a_profile_s_rows_take_the_place_of_its_own_and_leave_the_others(out: Pa
 
 
 def test_work_without_a_constant_is_named(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (out / "half.toml").write_text('[host.rows_read]\neach_s = 1.0\nhow = "assumed"\nsource = "a test"\n')
+    (out / "half.toml").write_text('[device.dense_flops]\neach_s = 1.0\nhow = "assumed"\nsource = "a test"\n')
     assert replay(out, "--hardware", str(out / "half.toml")) == 0
     assert "without a constant in the profile, and so at no cost: device." in capsys.readouterr().out
     (out / "half.toml").write_text('[host.rows_read.torchrek]\neach_s = 1.0\nhow = "assumed"\nsource = "a test"\n')
@@ -105,10 +112,28 @@ def test_a_folder_without_recorded_work_is_refused(out: Path, capsys: pytest.Cap
 
 
 def test_a_profile_that_prices_nothing_is_refused(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (out / "empty.toml").write_text("")
-    assert replay(out, "--hardware", str(out / "empty.toml")) == 2
-    assert "the profile empty makes 0 s of" in capsys.readouterr().err
+    (out / "none.toml").write_text('[device.dense_flops]\nhow = "assumed"\nsource = "a test"\n')
+    assert replay(out, "--hardware", str(out / "none.toml")) == 2
+    assert "the profile none makes 0 s of" in capsys.readouterr().err
     assert not (out / "replay.csv").exists()
+
+
+def test_a_system_whose_network_a_profile_has_no_cost_of_is_left_out(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = out / "mine.toml"
+    assert replay(out, "--hardware", str(mine)) == 0
+    (good,) = [row for row in read_rows(out / "runs.csv") if row["run_id"] == "good"]
+    Results(out).append("runs", good | {"run_id": "other", "system": "xdl-cpu", "config_hash": "other"})
+    (out / "runs" / "other").mkdir()
+    on_host = Steps("plain", Seq((Stage(HOST, "dense_flops", "dense_forward"), STEP_)), np.array([[9, 1]]))
+    store.save(out / "runs" / "other" / store.FILE, FACTS, [on_host])
+    assert replay(out, "--hardware", str(mine)) == 0
+    assert set(pd.read_csv(out / "replay.csv")["run_id"]) == {"good"}
+    assert "has no cost of their dense network: xdl-cpu" in capsys.readouterr().out
+    mine.write_text('[host.rows_read]\neach_s = 1.0\nhow = "assumed"\nsource = "a test"\n')
+    assert replay(out, "--hardware", str(mine)) == 2
+    assert "the profile mine has no cost of the dense network of" in capsys.readouterr().err
 
 
 def test_a_run_that_this_machine_was_not_measured_for_is_left_out(

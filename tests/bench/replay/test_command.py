@@ -75,7 +75,7 @@ def test_a_profile_s_rows_take_the_place_of_its_own_and_leave_the_others(out: Pa
 def test_work_without_a_constant_is_named(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (out / "half.toml").write_text('[device.dense_flops]\neach_s = 1.0\nhow = "assumed"\nsource = "a test"\n')
     assert replay(out, "--hardware", str(out / "half.toml")) == 0
-    assert "without a constant in the profile, and so at no cost: device." in capsys.readouterr().out
+    assert "without a constant in the profile, and so at no cost: host.rows_read, link." in capsys.readouterr().out
     (out / "half.toml").write_text('[host.rows_read.torchrek]\neach_s = 1.0\nhow = "assumed"\nsource = "a test"\n')
     assert replay(out, "--hardware", str(out / "half.toml")) == 2
     assert "unknown system of [host.rows_read] 'torchrek': did you mean 'torchrec'?" in capsys.readouterr().err

@@ -11,12 +11,13 @@ import pandas as pd
 
 from bench.report.answer import listed, minus
 from bench.report.source import Comparison
-from bench.summary import OVER_SETS, REFERENCES, spread, summarise
+from bench.summary import OVER_SETS, REFERENCES, summarise
 from bench.table import Table, interval, number, plus_minus, statuses
 
 TIME, ACCURACY = "time, measured here", "accuracy, measured here"
 PUBLISHED = "published, on GPU servers"
 KINDS = {"faster": "good", "slower": "bad", "baseline": "base"}  # of a verdict, for its colour; the word says it too
+SHORT = 16  # characters that stand on one line
 NO_REASON = {"missing": "not run yet; the same compare goes on from here"}
 
 
@@ -76,12 +77,16 @@ def change(key: str, name: str, group: str = "") -> Column:
     return Column(name, lambda row: Cell(minus(plus_minus(row, key)), _value(row[key])), group)
 
 
-def ratio(name: str, row_of: Callable[[pd.Series], pd.Series], group: str) -> Column:
-    """A column of speed-ups with their intervals."""
+def modelled(name: str, summary: pd.DataFrame, group: str) -> Column:
+    """A column of modelled speed-ups, from a summary by data set and label.
+
+    Without intervals: seeds differ in what they do, and hardly in that; how far off the model is they do not say.
+    """
 
     def cell(row: pd.Series) -> Cell:
-        found = row_of(row)
-        return Cell(interval(found, "speedup", ".2f"), _value(found["speedup"]))
+        place = (row["dataset"], row["label"])
+        found = summary.loc[place, "speedup"] if place in summary.index else None
+        return Cell(number(found, ".2f"), _value(found))
 
     return Column(name, cell, group)
 
@@ -111,7 +116,7 @@ def _seeds(row: pd.Series) -> Cell:
 
 
 SYSTEM = word("label", "system")
-SPEED_UP = ratio("speed-up [95 %]", lambda row: row, TIME)
+SPEED_UP = Column("speed-up [95 %]", lambda row: Cell(interval(row, "speedup", ".2f"), _value(row["speedup"])), TIME)
 VERDICT = Column("verdict on time", _verdict, TIME, "text")
 RUNS = Column("runs", _runs, TIME, "short")
 PAPERS = word("published_speedup", "speed-up (source)", PUBLISHED)
@@ -178,7 +183,7 @@ def by_source(comparison: Comparison) -> list[Grid]:
     for dataset in (*comparison.datasets, OVER_SETS):
         rows = comparison.rows(dataset)
         columns = [
-            ratio(name, _looked_up(summary), f"modelled on {hardware}")
+            modelled(name, summary, f"modelled on {hardware}")
             for hardware, name, summary in models
             if dataset in summary.index
         ]
@@ -196,16 +201,6 @@ def _models(comparison: Comparison) -> list[tuple[str, str, pd.DataFrame]]:
         summary = summarise(rows, comparison.baseline).set_index(["dataset", "label"])
         found.append((str(hardware), f"{devices} device{'' if devices == '1' else 's'}", summary))
     return found
-
-
-def _looked_up(summary: pd.DataFrame) -> Callable[[pd.Series], pd.Series]:
-    """From a row of a summary to that of the same label in another; without a speed-up where that has none."""
-
-    def look(row: pd.Series) -> pd.Series:
-        place = (row["dataset"], row["label"])
-        return summary.loc[place] if place in summary.index else pd.Series(spread("speedup", None))
-
-    return look
 
 
 def policies(comparison: Comparison, dataset: str) -> Grid | None:
@@ -234,11 +229,18 @@ def noted(comparison: Comparison) -> Grid | None:
 def of_table(table: Table) -> Grid:
     """A table of text."""
     columns = [
-        Column(name, lambda row: Cell(""), kind="text" if number == 0 or name in table.words else "number")
+        Column(
+            name, lambda row: Cell(""), kind=_kind(table, number) if number == 0 or name in table.words else "number"
+        )
         for number, name in enumerate(table.header)
     ]
     rows = [[Cell(minus(text), _leading(text)) for text in line] for line in table.rows]
     return Grid(table.title, [], columns, rows)
+
+
+def _kind(table: Table, number: int) -> str:
+    """Of a column of words: whether it wants room."""
+    return "text" if any(len(line[number]) > SHORT for line in table.rows) else "short"
 
 
 def _leading(text: str) -> str:

@@ -28,7 +28,7 @@ from bench.figures.common import (
 from bench.published import speedups as published
 from bench.replay.profile import THIS_MACHINE
 from bench.stats import Estimate, geometric_mean
-from bench.summary import OVER_SETS, POLICY_KEYS, done, modelled_seconds, parse, speedup, speedups
+from bench.summary import OVER_SETS, POLICY_KEYS, modelled_seconds, parse, speedup, speedups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,14 +113,16 @@ def _row(
 
 
 def modelled_speedups(replay: pd.DataFrame, runs: pd.DataFrame, base: pd.DataFrame) -> dict[str, Estimate]:
-    """For each hardware the modelled times of the baseline's runs over those of a system's, on the fewest devices."""
+    """For each hardware the speed-up of the modelled times, paired as measured ones are, on the fewest devices."""
     found = {}
     for hardware, replayed in replay.groupby("hardware", sort=True) if len(replay) else ():
         one = replayed[replayed["devices"] == replayed["devices"].min()]
-        mine, others = (one[one["run_id"].isin(done(some)["run_id"])] for some in (runs, base))
-        own, other = modelled_seconds(mine).mean(), modelled_seconds(others).mean()
-        if own > 0 and other > 0:
-            found[str(hardware)] = Estimate(float(other / own), None, None, len(mine))
+        seconds = modelled_seconds(one).set_axis(one["run_id"])
+        mine, others = (
+            some.assign(train_s=some["run_id"].map(seconds)).dropna(subset="train_s") for some in (runs, base)
+        )
+        if ratio := speedup(mine, others):
+            found[str(hardware)] = Estimate(ratio.value, None, None, ratio.n)
     return found
 
 

@@ -15,7 +15,7 @@ from bench import env
 from bench.config import resolve
 from bench.jobs import make_job
 from bench.replay import profile as profiles
-from bench.replay.parts import MEASURED, Stopwatch, base
+from bench.replay.parts import Stopwatch, base, measures
 from bench.replay.profile import THIS_MACHINE, Profile
 from bench.replay.report import recorded_runs
 from bench.results import write_whole
@@ -66,8 +66,8 @@ def calibrate_folder(out: Path, say: Callable[[str], None], dataset: str | None 
         if not again and _is_newer(_path(out, shape), out / "runs.csv"):
             continue
         say(f"measuring {', '.join(sorted(set(names)))} at {shape}")
-        if plain := sorted(set(names) - {"dlrm", *MEASURED}):
-            say(f"of {', '.join(plain)} only the parts of dlrm; MEASURED in bench/replay/parts.py may name others")
+        if plain := sorted(name for name in set(names) - {"dlrm"} if not measures(name)):
+            say(f"of {', '.join(plain)} only the parts of dlrm, without a function `measure` in the system's module")
         found = calibrate(shape, set(names), say)
         write_whole(_path(out, shape), lambda beside, found=found: beside.write_text(profiles.to_toml(found)))  # type: ignore[misc]
 
@@ -81,7 +81,7 @@ def calibrate(shape: Shape, systems: set[str], say: Callable[[str], None]) -> Pr
     found = base(watch, found)
     for system in sorted(systems):
         own = Stopwatch(_job(shape, system, say), watch.source)
-        for measure in MEASURED.get(system, ()):
+        for measure in measures(system):
             found = measure(own, found, system)
     return found
 

@@ -85,7 +85,7 @@ def replay(work: Work, profile: Profile, system: str, devices: int = 1) -> Model
 def _repeats(stage: Stage, between: bool, profile: Profile, devices: int) -> int:
     """How often a stage comes in a step of several devices, one after the other."""
     if between:
-        return devices if stage.kind == "link_to_device_bytes" else 1
+        return devices if stage.kind == "link_to_device_bytes" and LINK in profile.shared else 1
     if stage.kind == PASSES:  # one process may have to make those of all devices, one after the other
         return devices if PASSES in profile.shared else 1
     per_call = stage.kind in PER_CALL and stage.resource != LINK  # of a call for a larger mini-batch there is one too

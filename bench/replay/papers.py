@@ -5,20 +5,19 @@ FAE's and Hotline's papers disagree about the same baselines, so that each has a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from baselines.work import BETWEEN, DEVICE, HOST, LINK, STEP, Steps, leaves
+from baselines.work import DEVICE, HOST, LINK, STEP, Steps, leaves
 from bench import published
 from bench.published import published_name
 from bench.replay import profile as profiles
 from bench.replay.extrapolate import FULL, full_epoch
 from bench.replay.fit import Target, Unknown, solve, whole
-from bench.replay.model import Modelled, replay, steps_in
+from bench.replay.model import Modelled, replay
 from bench.replay.profile import Profile
 from bench.replay.report import recorded_runs
 from bench.replay.store import Work
@@ -36,7 +35,6 @@ def of_link(found: Modelled) -> float:
 FITTED = ("xdl", "dlrm")  # the systems whose 1-GPU figures the servers are fitted to
 SLIPSTREAM_ON_HOTLINE = "slipstream on hotline"
 ON_HOTLINE = ("hotline", SLIPSTREAM_ON_HOTLINE)
-LEARNING = "cold"  # the name of its steps
 LAYOUT_SETTINGS = ("layout", "fae.", "hotline.", "xdl.")  # which change where rows lie, and not what is skipped
 NEEDED = ("xdl", "dlrm", "fae", "slipstream", *ON_HOTLINE)
 EPOCHS, MINUTE = 10, 60.0
@@ -44,11 +42,11 @@ MEAN = "geomean"  # over the sets, where a data set stands
 GIB = 2**30
 # What is fitted, ten constants: of XDL, of PyTorch with its operators on the host, and of the copies over the link.
 # Work on tables is priced by the lookup and by the row, and an operator's call assumed to take some ten µs: to explain
-# these times by calls, each would have to take forty times as much.
+# these times by calls, each would have to take twelve to forty times as much.
 UNKNOWNS = (
     Unknown((DEVICE, "passes", "xdl"), "per_s"),
     Unknown((HOST, "rows_written", "xdl"), "each_s"),
-    Unknown((LINK, "bytes", "xdl"), "per_s"),
+    XDL_LINK := Unknown((LINK, "bytes", "xdl"), "per_s"),
     Unknown((STEP, "any"), "each_s"),
     Unknown((DEVICE, "passes"), "per_s"),
     Unknown((HOST, "rows_read"), "each_s"),
@@ -76,13 +74,14 @@ Figure = Mapping[str, str]
 def full_works(out: Path) -> dict[tuple[str, str], Work]:
     """A full epoch of every published set by every system that a folder has runs of. UserError where one lacks.
 
-    Of runs of several sizes the largest at which all systems ran.
+    Of runs of several sizes the largest at which all systems ran, with the first seed that all have.
     """
-    by_size: dict[str, dict[tuple[int, int], dict[str, Work]]] = {dataset: {} for dataset in FULL}
+    by_size: dict[str, dict[tuple[int, int, int], dict[str, Work]]] = {dataset: {} for dataset in FULL}
     for row, work in recorded_runs(out):
         dataset, system = published_name(row["dataset"]), stands_for(row["system"], row["settings"])
         if dataset in FULL and system in NEEDED:
-            by_size[dataset].setdefault((work.facts.inputs, work.facts.epochs), {})[system] = work
+            size = (work.facts.inputs, work.facts.epochs, -int(row["seed"] or 0))
+            by_size[dataset].setdefault(size, {})[system] = work
     found = {}
     for dataset, sizes in by_size.items():
         largest = max(sizes, key=lambda size: (len(sizes[size]), size), default=None)
@@ -93,7 +92,7 @@ def full_works(out: Path) -> dict[tuple[str, str], Work]:
                 f"and {', '.join(lacking)} is missing."
             )
         for system, work in works.items():
-            found[dataset, system] = full_epoch(steady(work) if system in ON_HOTLINE else work, FULL[dataset])
+            found[dataset, system] = full_epoch(work, FULL[dataset])
     return found
 
 
@@ -103,31 +102,6 @@ def stands_for(system: str, settings: str) -> str | None:
     if any(not key.removeprefix("slipstream.").startswith(LAYOUT_SETTINGS) for key in chosen):
         return None
     return SLIPSTREAM_ON_HOTLINE if chosen.get("slipstream.layout") == "hotline" else system
-
-
-def steady(work: Work) -> Work:
-    """Hotline's work without its learning phase, with as many mini-batches: of the papers' ten epochs it is one's part.
-
-    A scaled-down run has to learn from a larger share of its inputs than the full set to know the popular rows as well.
-    """
-    learning = [group for group in work.steps if group.name == LEARNING]
-    num_learning, num_all = sum(map(steps_in, learning)), sum(map(steps_in, work.steps))
-    if num_learning in (0, num_all):
-        return work
-    mini_batches = math.ceil(work.facts.inputs / work.facts.batch_size) * work.facts.epochs  # with those skipped later
-    factor = mini_batches / (mini_batches - num_learning)
-    kept = [
-        group if group.name == BETWEEN else replace(group, amounts=group.amounts * factor)
-        for group in work.steps
-        if group.name != LEARNING
-    ]
-    return replace(work, steps=tuple(without_phase(group, "learning") for group in kept))
-
-
-def without_phase(group: Steps, phase: str) -> Steps:
-    """The steps, with nothing done in a phase."""
-    own = [stage.phase != phase for stage in leaves(group.tree)]
-    return replace(group, amounts=group.amounts * own)
 
 
 def is_fitted(figure: Figure) -> bool:
@@ -192,11 +166,12 @@ def unfitted(name: str) -> Profile:
 
 def fit_servers(works: Works) -> dict[str, Profile]:
     """Each paper's server, fitted."""
-    figures = published.figures()
-    return {
-        source: solve(unfitted(name), UNKNOWNS, targets(source, figures, works), f"{source}: XDL and DLRM on one GPU")
-        for source, name in PROFILES.items()
-    }
+    figures, found = published.figures(), {}
+    for source, name in PROFILES.items():
+        unknowns = [unknown for unknown in UNKNOWNS if source == FAE or unknown != XDL_LINK]  # which only FAE shows
+        wanted = targets(source, figures, works)
+        found[source] = solve(unfitted(name), unknowns, wanted, f"{source}: XDL and DLRM on one GPU")
+    return found
 
 
 class Predictions:
@@ -284,7 +259,8 @@ def compare(works: Works, servers: Mapping[str, Profile]) -> list[dict[str, Any]
 
 def _row(figure: Figure, modelled: float) -> dict[str, Any]:
     value = float(figure["value"])
-    role = "fit" if is_fitted(figure) else "flawed" if is_flawed(figure) else "held out"
+    held_out = "mean" if figure["dataset"] == MEAN else "held out"  # of figures that are in the table themselves
+    role = "fit" if is_fitted(figure) else "flawed" if is_flawed(figure) else held_out
     if (figure["metric"], figure["system"], figure["gpus"]) == (published.CHART, "xdl", "1"):
         role = "definition"  # 1 on both sides
     return {

@@ -97,6 +97,8 @@ class Stopwatch:
         target = found.pop("train")
         beside = sum(part.seconds for part in found.values()) or replay(target.work, profile, system).seconds
         rest = (target.seconds - beside) / REPEATS
+        if rest <= 0 and kind != ANY:  # then that of any step holds
+            return profile
         place = (STEP, kind, system) if system else (STEP, kind)
         constant = Constant(each_s=max(rest, 0.0), how="measured", source=self.source, repeats=REPEATS)
         return replace(profile, constants={**profile.constants, place: constant})
@@ -111,6 +113,7 @@ def base(watch: Stopwatch, profile: Profile) -> Profile:
     """Rows and the dense network, in steps of `dlrm`."""
     with closing(Placement(watch.job)) as placement:
         found = watch.measure(_parts_of_step(placement))
+        del found["lookup_again"]  # of rows that are in the caches already
         unknowns = [unknown for kind in ROWS for unknown in each(kind, HOST)]
         unknowns += [*each("dense_flops", DEVICE), *each("passes", DEVICE), *each("dense_weights", DEVICE)]
         if watch.job.device != CPU:
@@ -146,6 +149,10 @@ def _parts_of_step(placement: Placement) -> dict[str, Part]:
     def update(batch: Batch) -> None:
         placement.update(batch.ids, kept["grads"])
 
+    def lookup_again(batch: Batch) -> None:
+        """Every lookup twice, for the next part: a placement may keep something of the last lookup."""
+        placement.lookup(torch.cat([batch.ids, batch.ids]))
+
     def update_again(batch: Batch) -> None:
         """Every lookup twice: as many rows as before, which tells the cost of a row from that of a lookup."""
         ids = torch.cat([batch.ids, batch.ids])
@@ -156,16 +163,17 @@ def _parts_of_step(placement: Placement) -> dict[str, Part]:
 
     return {
         "lookup": lookup, "backward": backward, "part": backward_of_part,
-        "update": update, "again": update_again, "step": step,
+        "update": update, "lookup_again": lookup_again, "again": update_again, "step": step,
     }  # fmt: skip
 
 
 def _step(placement: Placement) -> dict[str, Part]:
     """The parts that make up a step, each once."""
-    return {name: part for name, part in _parts_of_step(placement).items() if name not in ("part", "again")}
+    extra = ("part", "lookup_again", "again")
+    return {name: part for name, part in _parts_of_step(placement).items() if name not in extra}
 
 
-def hot_rows(watch: Stopwatch, profile: Profile) -> Profile:
+def hot_rows(watch: Stopwatch, profile: Profile, system: str) -> Profile:
     """Steps of hot inputs alone, whose rows are few and so nearer, and the classification of inputs."""
     job, rows = watch.job, _popular_rows(watch.job)
     inputs, marks = np.arange(len(job.train)), np.zeros(job.schema.num_rows, bool)
@@ -207,7 +215,7 @@ def _mirrored_scan(profile: Profile, job: Job) -> Profile:
     return replace(profile, constants={**profile.constants, (DEVICE, "lookups_scanned"): scan})
 
 
-def hotline(watch: Stopwatch, profile: Profile) -> Profile:
+def hotline(watch: Stopwatch, profile: Profile, system: str) -> Profile:
     """The splitting of mini-batches and the staging of cold rows."""
     job = watch.job
     with closing(HotlinePlacement(job)) as placement:
@@ -272,7 +280,8 @@ def servers(watch: Stopwatch, profile: Profile, system: str) -> Profile:
             "find": find, "pull": pull, "spread": spread, "backward": backward, "summed": summed, "push": push,
         }  # fmt: skip
         found = watch.measure({**step, "trip": trip, "part": backward_of_part})
-        kinds = [(NET, "net_trips"), (NET, "net_bytes"), (DEVICE, "dense_flops"), (DEVICE, "passes")]
+        network = clock.dense_on
+        kinds = [(NET, "net_trips"), (NET, "net_bytes"), (network, "dense_flops"), (network, "passes")]
         kinds += [(HOST, kind) for kind in ("lookups_unique", "lookups_spread", "lookups_updated", "rows_written")]
         unknowns = [unknown for resource, kind in kinds for unknown in each(kind, resource, system=system)]
         profile = watch.solve(profile, unknowns, found, system)
@@ -293,15 +302,19 @@ def _built(job: Job, system: str) -> Placement:
     return placement
 
 
-# What is measured for a system beside `base`.
-MEASURED: dict[str, tuple[Callable[[Stopwatch, Profile, str], Profile], ...]] = {
+# What is measured for a system beside `base`. A system of another package has a function `measure` in its module.
+Measure = Callable[[Stopwatch, Profile, str], Profile]
+MEASURED: dict[str, tuple[Measure, ...]] = {
     "xdl": (servers,),
     "xdl-cpu": (servers,),
     "torchrec": (torchrec,),
-    "fae": (lambda watch, profile, _: hot_rows(watch, profile),),
-    "hotline": (lambda watch, profile, _: hotline(watch, profile),),
-    "slipstream": (
-        lambda watch, profile, _: hot_rows(watch, profile),
-        lambda watch, profile, _: hotline(watch, profile),
-    ),
+    "fae": (hot_rows,),
+    "hotline": (hotline,),
+    "slipstream": (hot_rows, hotline),
 }
+
+
+def measures(system: str) -> tuple[Measure, ...]:
+    """What is measured for a system beside the parts of `dlrm`; nothing for one that says nothing about it."""
+    own = getattr(load_system(system), "measure", None)
+    return MEASURED.get(system, () if own is None else (own,))

@@ -2,9 +2,10 @@
 
 A profile is a TOML file, in the package's folder `profiles` or anywhere. A constant stands in a table named by
 resource and kind, `[host.rows_read]`, or by the system that it is for as well, `[host.rows_read.torchrec]`. What an
-amount costs is amount · (each_s + size / per_s), where a row's size is its bytes (`rows_read`: those of its weights;
-`rows_written`: of its optimizer's state as well), that of a pass the towers that it goes through, one after the other,
-and that of everything else is 1: a byte, a FLOP, a weight.
+amount costs is amount · (each_s + size / per_s), where the size of a row, and of a looked-up vector or its gradient, is
+its bytes (`rows_read`, `lookups_updated`, `lookups_spread`: those of the weights; `rows_written`: of the optimizer's
+state as well), that of a pass the towers that it goes through, one after the other, and that of everything else is 1: a
+byte, a FLOP, a weight.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Profile:
 
 
 def unit_size(kind: str, facts: Facts) -> int:
-    """Bytes of a row, towers of a pass; 1 of everything else."""
+    """Bytes of a row or a vector, towers of a pass; 1 of everything else."""
     match kind:
         case "rows_read" | "lookups_updated" | "lookups_spread":
             return facts.row_bytes
@@ -106,6 +107,8 @@ def names() -> list[str]:
 def load(name: str) -> Profile:
     """A profile by its name, or from a file. UserError for what is neither, and for a file that is no profile."""
     path = Path(name)
+    if path.stem == THIS_MACHINE and path.suffix == ".toml":
+        raise UserError(f"{path} has the name of the profile that `slipbench replay --calibrate` measures; rename it.")
     if path.suffix != ".toml":
         if name not in names():
             raise unknown("hardware", name, [*names(), THIS_MACHINE])

@@ -198,7 +198,10 @@ def _models(comparison: Comparison) -> list[tuple[str, str, pd.DataFrame]]:
     """Each hardware and number of devices that `slipbench replay` modelled runs on: names, and their summary."""
     found = []
     for (hardware, devices), rows in comparison.replayed().groupby(["hardware", "devices"], sort=False):
-        summary = summarise(rows, comparison.baseline).set_index(["dataset", "label"])
+        summary = summarise(rows, comparison.baseline)
+        if set(rows["dataset"]) != set(comparison.datasets):  # then a mean would be over others than the measured one
+            summary = summary[summary["dataset"] != OVER_SETS]
+        summary = summary.set_index(["dataset", "label"])
         found.append((str(hardware), f"{devices} device{'' if devices == '1' else 's'}", summary))
     return found
 

@@ -9,10 +9,10 @@ import pytest
 
 from baselines.work import BETWEEN, STEP, Seq, Stage, Steps
 from bench import published
-from bench.replay.extrapolate import FULL
+from bench.replay.extrapolate import FULL, steady
 from bench.replay.judge import misses, reason, summary
 from bench.replay.model import steps_in
-from bench.replay.papers import NEEDED, PROFILES, Predictions, compare, fit_servers, stands_for, steady, targets
+from bench.replay.papers import NEEDED, PROFILES, Predictions, compare, fit_servers, stands_for, targets
 from bench.replay.profile import load
 from bench.replay.store import Work
 from tests.bench.replay.small import READ, UP, between, constant, plain_steps, profile, work
@@ -71,7 +71,7 @@ def test_each_paper_s_server_is_fitted_to_its_own_figures() -> None:
 def test_every_figure_has_its_role_and_what_is_held_out_is_judged() -> None:
     rows = compare(works(), dict.fromkeys(PROFILES, profile(step__any=constant(1.0))))
     roles = {role: [row for row in rows if row["role"] == role] for role in {row["role"] for row in rows}}
-    assert set(roles) == {"fit", "held out", "flawed", "definition"}
+    assert set(roles) == {"fit", "held out", "flawed", "definition", "mean"}
     assert all(row["system"] == "fae" and row["where"] == "Fig. 15" for row in roles["flawed"])
     assert all(row["modelled"] == 1 for row in roles["definition"])
     for row in rows:

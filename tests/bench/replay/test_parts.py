@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from baselines.hot_placement import HotPlacement
 from baselines.job import Job
 from baselines.work import DEVICE, HOST, STEP
-from bench.replay.parts import MEASURED, REPEATS, Stopwatch, base, each
+from bench.replay import parts
+from bench.replay.parts import REPEATS, Stopwatch, base, each, measures
 from bench.replay.profile import Profile
 from datasets.loader import Batch
 from tests.small import make_job
@@ -52,17 +56,39 @@ def test_a_step_of_few_inputs_tells_what_is_not_counted(watch: Stopwatch) -> Non
     ("system", "places"),
     [
         ("dlrm", {(HOST, "rows_read"), (DEVICE, "dense_flops"), (DEVICE, "rows_written"), (STEP, "any")}),
-        ("fae", {(HOST, "lookups_placed"), (HOST, "lookups_scanned"), (STEP, "hot")}),
-        ("hotline", {(HOST, "lookups_split"), (HOST, "lookups_unique"), (STEP, "mixed")}),
+        ("fae", {(HOST, "lookups_placed"), (HOST, "lookups_scanned"), (DEVICE, "lookups_updated")}),
+        ("hotline", {(HOST, "lookups_split"), (HOST, "lookups_unique")}),
         ("torchrec", {(DEVICE, "rows_read", "torchrec"), (STEP, "any", "torchrec")}),
+        ("xdl-cpu", {("net", "net_bytes", "xdl-cpu"), (HOST, "dense_flops", "xdl-cpu"), (STEP, "any", "xdl-cpu")}),
         ("xdl", {("net", "net_trips", "xdl"), (DEVICE, "dense_flops", "xdl"), (STEP, "any", "xdl")}),
     ],
 )
 def test_a_system_s_parts_give_its_constants(system: str, places: set[tuple[str, ...]]) -> None:
     watch = Stopwatch(make_job(system), "a test")
     found = base(watch, NOTHING)
-    for measure in MEASURED.get(system, ()):
+    for measure in measures(system):
         found = measure(watch, found, system)
     assert places <= found.constants.keys()
     assert {(c.how, c.repeats) for c in found.constants.values()} == {("measured", REPEATS)}
     assert found.constants[HOST, "rows_read"].each_s > 0
+
+
+def test_a_system_of_another_package_has_its_own_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(watch: Stopwatch, profile: Profile, system: str) -> Profile:
+        return profile
+
+    monkeypatch.setattr(parts, "load_system", lambda name: SimpleNamespace(measure=measure))
+    assert measures("theirs") == (measure,)
+    monkeypatch.setattr(parts, "load_system", lambda name: SimpleNamespace())
+    assert measures("theirs") == ()
+
+
+def test_updating_hot_rows_again_has_twice_the_lookups(watch: Stopwatch) -> None:
+    placement = HotPlacement(watch.job)
+    placement.place(np.arange(watch.job.schema.num_rows))
+    placement.hot_is_current = True
+    updated: list[int] = []
+    update = placement.hot.update
+    placement.hot.update = lambda places, grads: (updated.append(len(places)), update(places, grads))[1]  # type: ignore[method-assign, func-returns-value]
+    watch.measure(parts._parts_of_step(placement), repeats=1)
+    assert updated[1::2] == [2 * number for number in updated[::2]] and len(updated) == 4

@@ -187,3 +187,8 @@ def summarise_policies(cells: pd.DataFrame) -> pd.DataFrame:
             references = {reference: group[group["policy"] == reference] for reference in REFERENCES}
             summary.append(line | against(runs, references, str(name)))
     return pd.DataFrame(summary)
+
+
+def has_references(policies: pd.DataFrame) -> bool:
+    """Whether any of these policies was held against a reference."""
+    return bool(len(policies)) and bool(policies[[f"auc_vs_{name}_n" for name in REFERENCES]].to_numpy().any())

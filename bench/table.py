@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from bench.stats import NO_DIFFERENCE, NO_INTERVAL, Estimate, verdict
-from bench.summary import OVER_SETS, REFERENCES, STATUSES
+from bench.summary import OVER_SETS, REFERENCES, STATUSES, has_references
 from slipstream.sampling import NO_THRESHOLD
 
 MB, MILLION = 1e6, 1e6
@@ -148,7 +148,7 @@ def tables(summary: pd.DataFrame, policies: pd.DataFrame) -> list[Table]:
             continue
         built.append(build(f"{dataset}: measured here, against {baseline}", MAIN, rows))
         built.append(build(f"{dataset}: log loss and work of a run, and what the papers published", WORK, rows))
-        if len(policies) and len(chosen := policies[policies["dataset"] == dataset]):
+        if len(policies) and has_references(chosen := policies[policies["dataset"] == dataset]):
             title = f"{dataset}: what Slipstream's policies cost, against skip=none and skip=random of the same layout"
             built.append(build(title, POLICIES, chosen))
     return built

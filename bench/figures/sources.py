@@ -48,7 +48,7 @@ class Row:
     """A system's speed-ups by source; `failed` says why it has none that was measured."""
 
     name: str
-    found: dict[str, list[tuple[Estimate, str]]]  # source → values with what stands beside them
+    found: dict[str, list[tuple[Estimate | None, str]]]  # source → values, or none of one, with what stands beside them
     failed: str = ""
 
 
@@ -68,7 +68,7 @@ def on_one(source: Source, dataset: str) -> list[Row]:
     found = []
     for label, runs in systems(cells, source.baseline).items():
         measured, modelled = speedup(runs, base), modelled_speedups(source.replay, runs, base)
-        found.append(_row(label, runs, base, dataset, measured, modelled, failed.get(label, "")))
+        found.append(_row(label, runs, base, dataset, measured, _of_hardware(source, modelled), failed.get(label, "")))
     return found
 
 
@@ -82,7 +82,7 @@ def over_all(source: Source, sets: list[str]) -> list[Row]:
         modelled = _means([modelled_speedups(source.replay, *pair) for pair in pairs])
         missing = [name for name, each in zip(sets, ratios, strict=True) if not each]
         failed = f"no mean: no finished pair of runs on {', '.join(missing)}" if missing else ""
-        found.append(_row(label, runs, base, OVER_SETS, geometric_mean(ratios), modelled, failed))
+        found.append(_row(label, runs, base, OVER_SETS, geometric_mean(ratios), _of_hardware(source, modelled), failed))
     return found
 
 
@@ -93,20 +93,31 @@ def _means(models: Sequence[dict[str, Estimate]]) -> dict[str, Estimate]:
     return {name: mean for name, mean in means.items() if mean}
 
 
+def hardware_of(source: Source) -> list[str]:
+    """What runs were replayed on, in the order in which it is drawn."""
+    return sorted(source.replay["hardware"].astype(str).unique()) if len(source.replay) else []
+
+
+def _of_hardware(source: Source, modelled: dict[str, Estimate]) -> list[tuple[Estimate | None, str]]:
+    """The value on each hardware, with its text; that of one that a system was not replayed on is missing."""
+    values = [modelled.get(name) for name in hardware_of(source)]
+    return [(value, f"{value.value:.2f}" if value else "–") for value in values] if modelled else []
+
+
 def _row(
     label: str,
     runs: pd.DataFrame,
     base: pd.DataFrame,
     dataset: str,
     measured: Estimate | None,
-    modelled: dict[str, Estimate],
+    modelled: list[tuple[Estimate | None, str]],
     failed: str,
 ) -> Row:
     system, plain_system = str(runs["system"].iloc[0]), not runs["settings"].iloc[0]
     papers = published(system, str(base["system"].iloc[0]), dataset) if plain_system and len(base) else []
-    found = {
+    found: dict[str, list[tuple[Estimate | None, str]]] = {
         "measured": [(measured, ratio_text(measured))] if measured else [],
-        "modelled": [(each, f"{each.value:.2f}") for each in modelled.values()],
+        "modelled": modelled,
         "published": [(Estimate(value, None, None, 1), f"{value:.2f} ({said})") for value, said in papers],
     }
     return Row(label, found, failed)
@@ -134,7 +145,7 @@ def speedups_by_source(source: Source, cells: pd.DataFrame, dataset: str) -> Fig
     panels = {name: on_one(source, name) for name in (sets if dataset == OVER_SETS else [dataset]) if name in sets}
     if dataset == OVER_SETS:
         panels[GEOMEAN] = over_all(source, sets)
-    values = [e for found in panels.values() for row in found for kind in row.found.values() for e, _ in kind]
+    values = [e for found in panels.values() for row in found for kind in row.found.values() for e, _ in kind if e]
     if not any(row.found["measured"] for found in panels.values() for row in found):
         return None
     heights = [height(len(found)) for found in panels.values()]
@@ -160,7 +171,8 @@ def _panel(axes: Axes, found: list[Row], scale: Scale) -> None:
         for place, row in enumerate(found):
             for number, (estimate, _) in enumerate(row.found[kind]):
                 hollow = {"markerfacecolor": "white"} if number else {}  # of the hardware's second
-                _mark(axes, place + down, estimate, scale, style | hollow)
+                if estimate:
+                    _mark(axes, place + down, estimate, scale, style | hollow)
             text = ", ".join(said for _, said in row.found[kind])
             axes.text(right, place, text, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
     say_in_rows(axes, {place: row.failed for place, row in enumerate(found) if row.failed})
@@ -181,11 +193,10 @@ def _mark(axes: Axes, place: float, estimate: Estimate, scale: Scale, style: dic
 
 def _said(source: Source, panels: dict[str, list[Row]]) -> str:
     numbers = [
-        e.n for name, found in panels.items() if name != GEOMEAN for row in found for e, _ in row.found["measured"]
+        e.n for name, found in panels.items() if name != GEOMEAN for row in found for e, _ in row.found["measured"] if e
     ]
     hardware = ""
-    if len(source.replay):
-        names = sorted(source.replay["hardware"].astype(str).unique())
+    if names := hardware_of(source):
         filled = " (the first filled, others hollow)" if len(names) > 1 else ""
         hardware = (
             f" Modelled: the recorded work replayed on {', '.join(names)}{filled}, on the fewest devices each; "

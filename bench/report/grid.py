@@ -11,7 +11,7 @@ import pandas as pd
 
 from bench.report.answer import listed, minus
 from bench.report.source import Comparison
-from bench.summary import OVER_SETS, REFERENCES, summarise
+from bench.summary import OVER_SETS, REFERENCES, has_references, summarise
 from bench.table import Table, interval, number, plus_minus, statuses
 
 TIME, ACCURACY = "time, measured here", "accuracy, measured here"
@@ -209,10 +209,8 @@ def _models(comparison: Comparison) -> list[tuple[str, str, pd.DataFrame]]:
 def policies(comparison: Comparison, dataset: str) -> Grid | None:
     """Slipstream's skip policies on a data set; None where none was run, or nothing that they are held against."""
     rows = comparison.policies[comparison.policies["dataset"] == dataset]
-    if not rows[[f"auc_vs_{reference}_n" for reference in REFERENCES]].to_numpy().any():
-        return None
     title = f"{dataset}: Slipstream's policies against skip=none and skip=random of the same layout"
-    return grid(title, POLICIES, rows) if len(rows) else None
+    return grid(title, POLICIES, rows) if has_references(rows) else None
 
 
 def failed(comparison: Comparison) -> Grid | None:

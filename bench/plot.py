@@ -11,7 +11,7 @@ import pandas as pd
 
 from bench.figures import FIGURES, Source
 from bench.figures.common import of_dataset
-from bench.results import CELLS, STUDY_CELLS, read, read_file, read_rows, write_whole
+from bench.results import CELLS, STUDY_CELLS, read, read_file, read_rows, read_whole, write_whole
 from bench.summary import OVER_SETS, done
 from datasets.errors import UserError
 
@@ -31,8 +31,8 @@ def load(out: Path) -> Source:
     runs = read(out, "runs")
     if runs.empty:
         raise UserError(f"there are no runs in {out}; make some with `slipbench run` or `slipbench compare`.")
-    study_cells = _whole(out / "study_cells.csv", STUDY_CELLS, "study")
-    cells = _whole(out / "cells.csv", CELLS, "compare")
+    study_cells = read_whole(out / "study_cells.csv", STUDY_CELLS)
+    cells = read_whole(out / "cells.csv", CELLS)
     summary = pd.DataFrame(read_rows(out / "compare.csv"))
     if len(cells) and "baseline" in summary:
         baseline = str(summary["baseline"].iloc[0])
@@ -55,19 +55,11 @@ def load(out: Path) -> Source:
     )
 
 
-def _whole(path: Path, columns: tuple[str, ...], command: str) -> pd.DataFrame:
-    """The runs that a command wrote down; none where it did not. UserError where a row is not one of its."""
-    cells = read_file(path, columns)
-    if cells[["pair", *(("size", "epochs") if "size" in columns else ())]].isna().any(axis=None):
-        raise UserError(f"{path} is damaged; the same {command} writes it anew.")
-    return cells
-
-
 def _replay(path: Path) -> pd.DataFrame:
     replayed = read_file(path)
     if len(replayed) and not set(REPLAYED) <= set(replayed):
-        raise UserError(f"{path} has other columns than this version writes; the same replay writes it anew.")
-    return replayed
+        raise UserError(f"{path} has other columns than this version writes; remove it, and replay again.")
+    return read_whole(path, numbers=REPLAYED[2:])
 
 
 def plot(out: Path) -> list[Path]:

@@ -188,6 +188,29 @@ def read(out: Path, table: str) -> pd.DataFrame:
     return read_file(out / f"{table}.csv", COLUMNS[table])
 
 
+def damaged(path: Path) -> UserError:
+    """What is said of a file that was written whole and is not."""
+    return UserError(f"{path} is damaged; remove it, and the command that made it writes it anew.")
+
+
+def read_whole(path: Path, columns: Sequence[str] = (), numbers: Sequence[str] | None = None) -> pd.DataFrame:
+    """As `read_file`, of a file that is written whole: `damaged` for a torn row, and for a number that is none.
+
+    `numbers`: the columns that are; all that are not words, unless they are named.
+    """
+    rows, frame = read_rows(path, columns), read_file(path, columns)
+    if not path.exists():
+        return frame
+    if path.read_bytes().count(b"\n") != len(rows) + 1 or not path.read_bytes().endswith(b"\n"):
+        raise damaged(path)
+    for column in numbers or [name for name in frame if name not in TEXT]:
+        if column not in frame or any(
+            row[column] and gone for row, gone in zip(rows, frame[column].isna(), strict=True)
+        ):
+            raise damaged(path)
+    return frame
+
+
 def read_file(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:
     """Any CSV file of a results folder, likewise; with the columns that it has, where none are named."""
     import pandas as pd

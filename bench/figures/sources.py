@@ -187,7 +187,7 @@ def _mark(axes: Axes, place: float, estimate: Estimate, scale: Scale, style: dic
     if estimate.low is not None and estimate.high is not None:
         ends = [scale.clip(estimate.low), scale.clip(estimate.high)]
         axes.plot(ends, [place, place], color=style["color"], linewidth=1.2)
-    beyond = {"marker": "<" if at < estimate.value else ">"} if at != estimate.value else {}
+    beyond = {"marker": ">" if at < estimate.value else "<"} if at != estimate.value else {}
     axes.plot([at], [place], **(style | beyond), clip_on=False, zorder=3)
 
 

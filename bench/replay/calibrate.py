@@ -19,7 +19,8 @@ from bench.replay.parts import Stopwatch, base, measures
 from bench.replay.profile import THIS_MACHINE, Profile
 from bench.replay.report import recorded_runs
 from bench.results import write_whole
-from datasets.store import open_set
+from datasets.errors import UserError
+from datasets.store import data_root, open_set
 
 
 @dataclass(frozen=True)
@@ -58,18 +59,30 @@ def calibrate_folder(out: Path, say: Callable[[str], None], dataset: str | None 
     after the last run is not measured another time.
     """
     systems: dict[Shape, list[str]] = {}
-    for row, _ in recorded_runs(out):
+    sizes: dict[Shape, set[int]] = {}  # table rows of the sets of the runs
+    for row, work in recorded_runs(out):
         if dataset in (None, row["dataset"]):
             systems.setdefault(Shape.of(row), []).append(row["system"])
+            sizes.setdefault(Shape.of(row), set()).add(work.facts.rows)
     (out / THIS_MACHINE).mkdir(exist_ok=True)
     for shape, names in systems.items():
         if not again and _is_newer(_path(out, shape), out / "runs.csv"):
             continue
+        _check_set(shape, sizes[shape], say)
         say(f"measuring {', '.join(sorted(set(names)))} at {shape}")
         if plain := sorted(name for name in set(names) - {"dlrm"} if not measures(name)):
             say(f"of {', '.join(plain)} only the parts of dlrm, without a function `measure` in the system's module")
         found = calibrate(shape, set(names), say)
         write_whole(_path(out, shape), lambda beside, found=found: beside.write_text(profiles.to_toml(found)))  # type: ignore[misc]
+
+
+def _check_set(shape: Shape, sizes: set[int], say: Callable[[str], None]) -> None:
+    """UserError where the set of that name is another than that of the runs, which would take other times."""
+    if (rows := open_set(shape.dataset, report=say).schema.num_rows) not in sizes:
+        raise UserError(
+            f"{shape.dataset} in {data_root()} has tables of {rows:,} rows, and that of the runs had "
+            f"{' or '.join(f'{size:,}' for size in sorted(sizes))}; set SLIPBENCH_DATA to where that one is."
+        )
 
 
 def calibrate(shape: Shape, systems: set[str], say: Callable[[str], None]) -> Profile:

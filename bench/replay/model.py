@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -57,7 +58,10 @@ def prices_network(work: Work, profile: Profile, system: str) -> bool:
         for stage, amount in zip(leaves(group.tree), group.amounts.sum(axis=0), strict=True)
         if amount and stage.kind in NETWORK
     }
-    return all(any(profile.constant(place, kind, system) for kind in NETWORK) for place in done)
+    found = {place: [profile.constant(place, kind, system) for kind in NETWORK] for place in done}
+    return all(
+        any(each and (each.each_s or each.per_s < math.inf) for each in constants) for constants in found.values()
+    )
 
 
 def replay(work: Work, profile: Profile, system: str, devices: int = 1) -> Modelled:

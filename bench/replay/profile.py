@@ -107,8 +107,8 @@ def names() -> list[str]:
 def load(name: str) -> Profile:
     """A profile by its name, or from a file. UserError for what is neither, and for a file that is no profile."""
     path = Path(name)
-    if path.stem == THIS_MACHINE and path.suffix == ".toml":
-        raise UserError(f"{path} has the name of the profile that `slipbench replay --calibrate` measures; rename it.")
+    if path.suffix == ".toml" and path.stem in (THIS_MACHINE, *names()):
+        raise UserError(f"{path} has the name of another profile, which its rows would pass for; rename it.")
     if path.suffix != ".toml":
         if name not in names():
             raise unknown("hardware", name, [*names(), THIS_MACHINE])

@@ -15,13 +15,14 @@ from bench.replay import store
 from bench.replay.extrapolate import FULL, full_epoch
 from bench.replay.model import prices_network, replay, unpriced
 from bench.replay.profile import FABRIC, Profile
-from bench.results import RUNS, read_rows, write_whole
+from bench.results import RUNS, read_rows, read_whole, write_whole
 from bench.table import Table, number
 from datasets.errors import UserError
 
 FILE = "replay.csv"
 SPLIT = (*RESOURCES, FABRIC)
 Row = Mapping[str, str]  # of runs.csv
+AT_NO_COST = "at_no_cost"  # column: kinds of work that the profile has no constant for
 COPIED = ("run_id", "system", "settings", "dataset", "model", "batch_size", "seed")
 
 
@@ -66,15 +67,15 @@ def replay_folder(
         if not prices_network(work, profile, row["system"]):
             without.add(row["system"])
             continue
-        free |= unpriced(work, profile, row["system"])
-        rows += [_row(row, work, profile, number) for number in devices or profile.devices]
+        free |= (own := unpriced(work, profile, row["system"]))
+        at_no_cost = {AT_NO_COST: " ".join(sorted(own))}
+        rows += [_row(row, work, profile, number) | at_no_cost for number in devices or profile.devices]
     frame = pd.DataFrame(rows)
     if frame.empty:
         return frame, free, without
     names = {row["hardware"] for row in rows}
-    before = [
-        row for row in read_rows(out / FILE, ()) if row.get("hardware") not in names and list(row) == list(rows[0])
-    ]
+    read_whole(out / FILE)  # else what is damaged of other hardware would go without a word
+    before = [row for row in read_rows(out / FILE) if row.get("hardware") not in names and list(row) == list(rows[0])]
     every = pd.DataFrame([*before, *rows])
     write_whole(out / FILE, lambda path: every.to_csv(path, index=False))
     return frame, free, without
@@ -116,3 +117,13 @@ def table(frame: pd.DataFrame, title: str) -> Table:
         for _, row in frame.iterrows()
     ]
     return Table(f"modelled on {title}", header, rows, ("settings", "dataset"))
+
+
+def said(frame: pd.DataFrame) -> list[str]:
+    """What replay.csv, all text, says that each hardware has no cost of, in sentences."""
+    if not {"hardware", AT_NO_COST} <= set(frame):
+        return []
+    kinds = frame.groupby("hardware", sort=False)[AT_NO_COST].agg(lambda texts: sorted({*" ".join(texts).split()}))
+    return [
+        f"Modelled on {hardware} without a cost of {', '.join(found)}." for hardware, found in kinds.items() if found
+    ]

@@ -14,9 +14,10 @@ from markupsafe import Markup, escape
 
 from bench import study, table
 from bench.replay import judge
+from bench.replay import report as replayed
 from bench.report import answer, grid
 from bench.report.pictures import pictures
-from bench.report.source import PAPERS, Comparison, environments, load
+from bench.report.source import PAPERS, REPLAY, Comparison, environments, load
 from bench.results import write_whole
 
 HERE = Path(__file__).resolve().parent
@@ -64,6 +65,14 @@ def _studied(comparison: Comparison) -> dict[str, Any]:
     }
 
 
+def _modelled(comparison: Comparison) -> list[str]:
+    """What is said about the models: how far they are off, and what they leave out."""
+    saying = {PAPERS: judge.said, REPLAY: replayed.said}
+    return [
+        line for name, said in saying.items() if name in comparison.extras for line in said(comparison.extras[name])
+    ]
+
+
 def render(comparison: Comparison) -> str:
     """The page's HTML."""
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "sort.js"))
@@ -78,7 +87,7 @@ def render(comparison: Comparison) -> str:
         facts=facts(comparison.cells),
         answers=(answer.time(comparison), answer.accuracy(comparison)),
         **_studied(comparison),
-        modelled=judge.said(comparison.extras[PAPERS]) if PAPERS in comparison.extras else [],
+        modelled=_modelled(comparison),
         speed=[grid.speed(comparison, name) for name in comparison.datasets],
         over_sets=grid.over_sets(comparison),
         by_source=grid.by_source(comparison),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.results import CELLS, COLUMNS, STUDY_CELLS, TEXT, read_file, read_rows
+from bench.results import CELLS, COLUMNS, STUDY_CELLS, TEXT, damaged, read_rows, read_whole
 from bench.stats import NO_DIFFERENCE, NO_INTERVAL
 from bench.summary import OVER_SETS, REFERENCES, STATUSES, modelled_seconds
 from datasets.errors import UserError, printable
@@ -77,7 +77,7 @@ class Comparison:
             return self.cells.head(0).assign(hardware="", devices="")
         times = _checked(replay, REPLAYED[:-2], REPLAYED[-2:], self.out / REPLAY)[list(REPLAYED)]
         if not (times["modelled_s"] > 0).all():
-            raise _damaged(self.out / REPLAY)
+            raise damaged(self.out / REPLAY)
         return self.cells.merge(times, on="run_id").assign(train_s=modelled_seconds)
 
 
@@ -98,23 +98,17 @@ def load(out: Path) -> Comparison:
     if (out / "compare_policies.csv").exists():
         policies = _read(out / "compare_policies.csv", POLICY_WORDS, POLICY_NUMBERS)
     if summary.empty or not set(summary["verdict"]) <= set(VERDICTS):
-        raise _damaged(out / "compare.csv")
+        raise damaged(out / "compare.csv")
     if cells.empty:
-        raise _damaged(out / "cells.csv")
+        raise damaged(out / "cells.csv")
     if set(summary["label"]) != set(cells["label"]):
         raise UserError(f"compare.csv and cells.csv in {out} are of two comparisons; a compare writes both anew.")
     known = {row["run_id"] for row in read_rows(out / "runs.csv", COLUMNS["runs"])}
     if not set(cells["run_id"]) - {""} <= known:
         raise UserError(f"{out / 'cells.csv'} names runs that runs.csv lacks; the same compare writes both anew.")
     extras = {name: read_text(out / name) for name in (REPLAY, PAPERS) if (out / name).exists()}
-    study_cells = read_file(out / "study_cells.csv", STUDY_CELLS)
-    if study_cells[["size", "epochs", "seed"]].isna().any(axis=None):
-        raise _damaged(out / "study_cells.csv")
+    study_cells = read_whole(out / "study_cells.csv", STUDY_CELLS)
     return Comparison(out, summary, policies, cells, study_cells, extras)
-
-
-def _damaged(path: Path) -> UserError:
-    return UserError(f"{path} is damaged; the command that made it writes it anew.")
 
 
 def read_text(path: Path) -> pd.DataFrame:
@@ -127,11 +121,11 @@ def read_text(path: Path) -> pd.DataFrame:
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}.") from None
     except (UnicodeDecodeError, csv.Error):
-        raise _damaged(path) from None
+        raise damaged(path) from None
     header = lines[0] if lines else []
     ragged = any(len(line) != len(header) for line in lines)
     if not header or ragged or len(set(header)) < len(header) or not text.endswith("\n"):
-        raise _damaged(path)
+        raise damaged(path)
     return pd.DataFrame(
         [[printable(cell, LONGEST) for cell in line] for line in lines[1:]], columns=header, dtype=object
     )
@@ -144,14 +138,14 @@ def _read(path: Path, words: Sequence[str], numbers: Sequence[str]) -> pd.DataFr
 
 def _checked(frame: pd.DataFrame, words: Sequence[str], numbers: Sequence[str], path: Path) -> pd.DataFrame:
     if not {*words, *numbers} <= set(frame.columns):
-        raise _damaged(path)
+        raise damaged(path)
     try:
         found = frame[list(numbers)].replace("", None).astype(float)
     except (ValueError, OverflowError):
-        raise _damaged(path) from None
+        raise damaged(path) from None
     counted = [name for name in numbers if name.startswith("num_") or name.endswith("_n")]
     if np.isinf(found).any(axis=None) or not found[counted].ge(0).all(axis=None):
-        raise _damaged(path)
+        raise damaged(path)
     return frame.assign(**{name: found[name] for name in numbers})
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.results import COLUMNS, RUNS, Results, finished, read, read_rows
+from bench.results import COLUMNS, RUNS, Results, finished, read, read_rows, read_whole
 from datasets.errors import UserError
 
 
@@ -119,3 +119,16 @@ def test_finished_needs_status_hash_and_code(tmp_path: Path) -> None:
 
 def test_read_of_nothing_has_the_columns(tmp_path: Path) -> None:
     assert list(read(tmp_path, "phases")) == list(COLUMNS["phases"])
+
+
+@pytest.mark.parametrize("content", ["", "run_id,seed\na,1\nb", "run_id,seed\na,x\n", "run_id,seed\na\n"])
+def test_a_file_that_was_written_whole_and_is_not_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "made.csv").write_text(content)
+    with pytest.raises(UserError, match="is damaged; remove it"):
+        read_whole(tmp_path / "made.csv")
+
+
+def test_a_whole_file_is_read_and_a_missing_one_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "made.csv").write_text("run_id,seed\na,1\nb,\n")
+    assert read_whole(tmp_path / "made.csv")["seed"].tolist()[0] == 1
+    assert read_whole(tmp_path / "none.csv").empty

@@ -12,7 +12,7 @@ import pytest
 
 from baselines.work import HOST, Seq, Stage, Steps
 from bench.cli import main
-from bench.replay import store
+from bench.replay import report, store
 from bench.replay.calibrate import Shape
 from bench.replay.profile import to_toml
 from bench.results import Results, read_rows
@@ -22,7 +22,7 @@ STEPS = plain_steps([10, 200, 3000, 0, 1], [30, 0, 0, 0, 1])
 HARDWARE = profile(
     host__rows_read=constant(0.5),
     link__bytes=constant(per_s=100.0),
-    device__dense_flops=constant(),
+    device__dense_flops=constant(per_s=1e30),
     step__any=constant(2.0),
 )
 
@@ -114,7 +114,7 @@ def test_a_folder_without_recorded_work_is_refused(out: Path, capsys: pytest.Cap
 def test_a_profile_that_prices_nothing_is_refused(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (out / "none.toml").write_text('[device.dense_flops]\nhow = "assumed"\nsource = "a test"\n')
     assert replay(out, "--hardware", str(out / "none.toml")) == 2
-    assert "the profile none makes 0 s of" in capsys.readouterr().err
+    assert "the profile none has no cost of the dense network of dlrm" in capsys.readouterr().err
     assert not (out / "replay.csv").exists()
 
 
@@ -173,3 +173,32 @@ def test_list_hardware(capsys: pytest.CaptureFixture[str]) -> None:
         "papers-v100",
         "papers-v100-hotline",
     }
+
+
+def test_a_damaged_file_of_replays_is_refused_and_kept(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert replay(out, "--hardware", "papers-v100") == 0
+    whole = (out / "replay.csv").read_bytes()
+    (out / "replay.csv").write_bytes(whole[:-20])
+    assert replay(out, "--hardware", str(out / "mine.toml")) == 2
+    assert "is damaged; remove it, and the command that made it" in capsys.readouterr().err
+    assert (out / "replay.csv").read_bytes() == whole[:-20]
+
+
+def test_work_at_no_cost_stands_in_the_file(out: Path) -> None:
+    assert replay(out, "--hardware", str(out / "mine.toml"), "--devices", "1") == 0
+    (row,) = read_rows(out / "replay.csv")
+    assert row["at_no_cost"] == ""
+    (out / "half.toml").write_text('[device.dense_flops]\neach_s = 1.0\nhow = "assumed"\nsource = "a test"\n')
+    assert replay(out, "--hardware", str(out / "half.toml")) == 0
+    assert "host.rows_read link.link_to_device_bytes" in read_rows(out / "replay.csv")[-1]["at_no_cost"]
+    frame = pd.DataFrame(read_rows(out / "replay.csv"))
+    assert report.said(frame) == [
+        "Modelled on half without a cost of host.rows_read, link.link_to_device_bytes, step.plain."
+    ]
+
+
+def test_a_profile_that_would_pass_for_another_is_refused(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("this-machine", "papers-v100"):
+        (out / f"{name}.toml").write_text(to_toml(HARDWARE))
+        assert replay(out, "--hardware", str(out / f"{name}.toml")) == 2
+        assert "has the name of another profile" in capsys.readouterr().err

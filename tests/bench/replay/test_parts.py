@@ -11,9 +11,10 @@ import pytest
 from baselines.hot_placement import HotPlacement
 from baselines.job import Job
 from baselines.work import DEVICE, HOST, STEP
-from bench.replay import parts
+from bench.replay import calibrate, parts
 from bench.replay.parts import REPEATS, Stopwatch, base, each, measures
 from bench.replay.profile import Profile
+from datasets.errors import UserError
 from datasets.loader import Batch
 from tests.small import make_job
 
@@ -92,3 +93,12 @@ def test_updating_hot_rows_again_has_twice_the_lookups(watch: Stopwatch) -> None
     placement.hot.update = lambda places, grads: (updated.append(len(places)), update(places, grads))[1]  # type: ignore[method-assign, func-returns-value]
     watch.measure(parts._parts_of_step(placement), repeats=1)
     assert updated[1::2] == [2 * number for number in updated[::2]] and len(updated) == 4
+
+
+def test_another_set_than_that_of_the_runs_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = SimpleNamespace(schema=SimpleNamespace(num_rows=70))
+    monkeypatch.setattr(calibrate, "open_set", lambda name, report: other)
+    shape = calibrate.Shape("synthetic", "rm2", "sgd", "fp32", "cpu", 8, 1)
+    calibrate._check_set(shape, {7, 70}, print)
+    with pytest.raises(UserError, match="tables of 70 rows, and that of the runs had 7; set SLIPBENCH_DATA"):
+        calibrate._check_set(shape, {7}, print)

@@ -193,20 +193,19 @@ def damaged(path: Path) -> UserError:
     return UserError(f"{path} is damaged; remove it, and the command that made it writes it anew.")
 
 
-def read_whole(path: Path, columns: Sequence[str] = (), numbers: Sequence[str] | None = None) -> pd.DataFrame:
+def read_whole(path: Path, columns: Sequence[str] = (), numbers: Sequence[str] = ()) -> pd.DataFrame:
     """As `read_file`, of a file that is written whole: `damaged` for a torn row, and for a number that is none.
 
-    `numbers`: the columns that are; all that are not words, unless they are named.
+    `numbers` are the columns that have to be there and are; else all of `columns` that are not words.
     """
     rows, frame = read_rows(path, columns), read_file(path, columns)
     if not path.exists():
         return frame
-    if path.read_bytes().count(b"\n") != len(rows) + 1 or not path.read_bytes().endswith(b"\n"):
+    content = path.read_bytes()
+    if content.count(b"\n") != len(rows) + 1 or not content.endswith(b"\n"):
         raise damaged(path)
-    for column in numbers or [name for name in frame if name not in TEXT]:
-        if column not in frame or any(
-            row[column] and gone for row, gone in zip(rows, frame[column].isna(), strict=True)
-        ):
+    for name in numbers or sorted({*columns} - TEXT):
+        if name not in frame or any(row[name] and lost for row, lost in zip(rows, frame[name].isna(), strict=True)):
             raise damaged(path)
     return frame
 

@@ -74,7 +74,8 @@ def replay_folder(
     if frame.empty:
         return frame, free, without
     names = {row["hardware"] for row in rows}
-    read_whole(out / FILE)  # else what is damaged of other hardware would go without a word
+    if (out / FILE).exists():  # else what is damaged of other hardware would go without a word
+        read_whole(out / FILE, numbers=("devices", "modelled_s"))
     before = [row for row in read_rows(out / FILE) if row.get("hardware") not in names and list(row) == list(rows[0])]
     every = pd.DataFrame([*before, *rows])
     write_whole(out / FILE, lambda path: every.to_csv(path, index=False))

@@ -281,7 +281,8 @@ def notes(rows: pd.DataFrame, summary: pd.DataFrame) -> list[str]:
     lines = [
         *answers(summary),
         f"Means over up to {rows['seed'].nunique()} seed(s), train s their median; ± and brackets are 95 % intervals "
-        "over paired runs, which a command interleaves. Time saved: the share of none's train s. D is the wanted share "
+        "over paired runs, which a command interleaves. Time saved: the share of none's train s; it holds what FAE's "
+        "scheduler saves where it swaps, and computes its validation loss, less often. D is the wanted share "
         "of hot inputs, skipped the share of all inputs. random, loss and importance drop as many as staleness would "
         "in the same run.",
         f"Shown: '{EQUAL}' where the interval of AUC vs none ends above -{EQUAL_AUC}, '{LOWER}' where it ends below "

@@ -117,6 +117,9 @@ def _seeds(row: pd.Series) -> Cell:
 
 SYSTEM = word("label", "system")
 SPEED_UP = Column("speed-up [95 %]", lambda row: Cell(interval(row, "speedup", ".2f"), _value(row["speedup"])), TIME)
+MEASURED = Column(  # where columns of other sources follow, of which each has the baseline at 1
+    SPEED_UP.name, lambda row: Cell("1", "1") if row["verdict"] == "baseline" else SPEED_UP.cell(row), TIME
+)
 VERDICT = Column("verdict on time", _verdict, TIME, "text")
 RUNS = Column("runs", _runs, TIME, "short")
 PAPERS = word("published_speedup", "speed-up (source)", PUBLISHED)
@@ -190,7 +193,7 @@ def by_source(comparison: Comparison) -> list[Grid]:
         if len(rows) and (columns or any(rows["published_speedup"])):
             place = "geometric mean over the data sets" if dataset == OVER_SETS else dataset
             title = f"{place}: speed-ups over {comparison.baseline} by source"
-            found.append(grid(title, (SYSTEM, SPEED_UP, *columns, PAPERS), rows))
+            found.append(grid(title, (SYSTEM, MEASURED, *columns, PAPERS), rows))
     return found
 
 

@@ -122,6 +122,7 @@ def test_measured_and_published_numbers_stand_in_groups_of_their_own(page: Eleme
     rows = {row["system"]: row for row in table(page, "synthetic: speed-ups over dlrm by source")}
     assert rows["slipstream"]["speed-up [95 %]"] == "2.00 [2.00, 2.00]"
     assert rows["slipstream"]["speed-up (source)"] == "2.40 (Slipstream abstract)"
+    assert rows["dlrm"]["speed-up [95 %]"] == "1"
 
 
 def test_answer_is_what_the_verdicts_say(page: Element) -> None:

@@ -46,8 +46,7 @@ class Stopwatch:
     def measure(self, parts: Mapping[str, Part], size: int = 0, repeats: int = REPEATS) -> dict[str, Target]:
         """The mean time of each part, and its work; all parts take turns, with a mini-batch in each round.
 
-        The mean, since a run's time is a sum: of an answer from another process it is a quarter above the median. The
-        slowest round is left out where there are many: one stall of the machine would be a large part of the mean.
+        The mean, since a run's time is a sum: of an answer from another process it is a quarter above the median.
         `size` is that of the mini-batches, the job's where it is 0. The loader reads ahead meanwhile, as in a run.
         """
         clock, facts = self.job.clock, facts_of(self.job, None)
@@ -63,7 +62,7 @@ class Stopwatch:
                 synchronize(self.job.device)
                 spent[name].append(time.perf_counter() - start)
         return {
-            name: Target(Work(facts, tuple(recorders[name].steps())), "", repeats * _mean(spent[name][1:]))
+            name: Target(Work(facts, tuple(recorders[name].steps())), "", repeats * fmean(spent[name][1:]))
             for name in parts
         }
 
@@ -103,10 +102,6 @@ class Stopwatch:
         place = (STEP, kind, system) if system else (STEP, kind)
         constant = Constant(each_s=max(rest, 0.0), how="measured", source=self.source, repeats=REPEATS)
         return replace(profile, constants={**profile.constants, place: constant})
-
-
-def _mean(seconds: list[float]) -> float:
-    return fmean(sorted(seconds)[:-1] if len(seconds) >= REPEATS else seconds)
 
 
 def each(kind: str, *resources: str, system: str = "") -> list[Unknown]:

@@ -31,8 +31,8 @@ def load(out: Path) -> Source:
     runs = read(out, "runs")
     if runs.empty:
         raise UserError(f"there are no runs in {out}; make some with `slipbench run` or `slipbench compare`.")
-    study_cells = read_whole(out / "study_cells.csv", STUDY_CELLS)
-    cells = read_whole(out / "cells.csv", CELLS)
+    study_cells = read_whole(out / "study_cells.csv", STUDY_CELLS, filled=("pair", "size", "epochs"))
+    cells = read_whole(out / "cells.csv", CELLS, filled=("pair",))
     summary = pd.DataFrame(read_rows(out / "compare.csv"))
     if len(cells) and "baseline" in summary:
         baseline = str(summary["baseline"].iloc[0])
@@ -59,7 +59,7 @@ def _replay(path: Path) -> pd.DataFrame:
     replayed = read_file(path)
     if len(replayed) and not set(REPLAYED) <= set(replayed):
         raise UserError(f"{path} has other columns than this version writes; remove it, and replay again.")
-    return read_whole(path, numbers=REPLAYED[2:])
+    return read_whole(path, filled=("devices", "modelled_s"), numbers=("modelled_full_epoch_s",))
 
 
 def plot(out: Path) -> list[Path]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from datasets.errors import UserError
+from datasets.errors import UserError, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +38,7 @@ COLUMNS = {
     "decisions": _DECISIONS,  # a row for each epoch in which Slipstream decided
     "steps": ("run_id", "first_step", "steps", "samples", "loss", "seconds", "data_wait_s"),
 }
+LONGEST = 2000  # characters of a cell that is shown: a reason can hold a whole traceback
 CELLS = ("label", "pair", *RUNS)  # columns of cells.csv: which runs the last comparison in a folder is made of
 STUDY_CELLS = ("policy", "size", "drop", *CELLS)  # of study_cells.csv: the runs of the last study in a folder
 DERIVED = (  # replaced by each comparison, and by each study
@@ -193,20 +194,41 @@ def damaged(path: Path) -> UserError:
     return UserError(f"{path} is damaged; remove it, and the command that made it writes it anew.")
 
 
-def read_whole(path: Path, columns: Sequence[str] = (), numbers: Sequence[str] = ()) -> pd.DataFrame:
-    """As `read_file`, of a file that is written whole: `damaged` for a torn row, and for a number that is none.
+def read_text(path: Path) -> pd.DataFrame:
+    """A CSV that was written whole, every cell as text that can be shown. UserError where it is not whole."""
+    import pandas as pd
 
-    `numbers` are the columns that have to be there and are; else all of `columns` that are not words.
-    """
-    rows, frame = read_rows(path, columns), read_file(path, columns)
-    if not path.exists():
-        return frame
-    content = path.read_bytes()
-    if content.count(b"\n") != len(rows) + 1 or not content.endswith(b"\n"):
+    try:
+        text = path.read_bytes().decode()
+        lines = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing; the command that makes it writes it anew.") from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}.") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise damaged(path) from None
+    header = lines[0] if lines else []
+    ragged = any(len(line) != len(header) for line in lines)
+    if not header or ragged or len(set(header)) < len(header) or not text.endswith("\n"):
         raise damaged(path)
-    for name in numbers or sorted({*columns} - TEXT):
-        if name not in frame or any(row[name] and lost for row, lost in zip(rows, frame[name].isna(), strict=True)):
-            raise damaged(path)
+    return pd.DataFrame(
+        [[printable(cell, LONGEST) for cell in line] for line in lines[1:]], columns=header, dtype=object
+    )
+
+
+def read_whole(
+    path: Path, columns: Sequence[str] = (), filled: Sequence[str] = (), numbers: Sequence[str] = ()
+) -> pd.DataFrame:
+    """As `read_file`, of a file that was written whole, or was not written. `damaged` where it is not whole.
+
+    Nor may a number be none: of `columns` those that are no words, `numbers`, and `filled`, which every row has.
+    """
+    frame = read_file(path, columns)
+    if path.exists():
+        text = read_text(path)
+        for name in {*columns, *numbers, *filled} - TEXT:
+            if name not in frame or (frame[name].isna() & ((text[name] != "") | (name in filled))).any():
+                raise damaged(path)
     return frame
 
 

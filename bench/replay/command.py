@@ -44,16 +44,20 @@ def replay(out: Path, hardware: str | None, devices: Sequence[int], calibrate: b
         shapes = ", ".join(sorted(lacking))
         said = f"this machine has not been measured at {shapes}; `slipbench replay --calibrate` does that"
         if frame.empty:
-            raise UserError(f"{said}.")
+            raise UserError(f"{said}.") if lacking else _without_network(THIS_MACHINE, without)
         return [*_lines(out, frame, free, without, "this machine"), *([f"{said}: left out"] if lacking else [])]
     found = profile.load(str(hardware))
     frame, free, without = replay_folder(out, lambda row: found, devices)
     if frame.empty:
-        raise UserError(
-            f"the profile {found.name} has no cost of the dense network of {', '.join(sorted(without))}: give it "
-            "dense_flops or passes on the device or host where they have it."
-        )
+        raise _without_network(found.name, without)
     return _lines(out, frame, free, without, f"{found.name}: {found.summary}")
+
+
+def _without_network(name: str, systems: set[str]) -> UserError:
+    return UserError(
+        f"the profile {name} has no cost of the dense network of {', '.join(sorted(systems))}: give it dense_flops or "
+        "passes on the device or host where they have it."
+    )
 
 
 def _lines(out: Path, frame: pd.DataFrame, free: set[str], without: set[str], title: str) -> list[str]:

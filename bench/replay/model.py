@@ -37,13 +37,22 @@ class Modelled:
         return sum(s for stage, s in self.by_stage.items() if stage.resource == resource and stage.phase in phases)
 
 
+def _done(work: Work) -> set[Stage]:
+    """The stages of which something was done."""
+    return {
+        stage
+        for group in work.steps
+        for stage, amount in zip(leaves(group.tree), group.amounts.sum(axis=0), strict=True)
+        if amount
+    }
+
+
 def unpriced(work: Work, profile: Profile, system: str) -> set[str]:
     """The kinds of work, as `resource.kind`, that were done and cost nothing, since the profile has no constant."""
     return {
         f"{stage.resource}.{stage.kind}"
-        for group in work.steps
-        for stage, amount in zip(leaves(group.tree), group.amounts.sum(axis=0), strict=True)
-        if amount and profile.constant(stage.resource, stage.kind, system) is None
+        for stage in _done(work)
+        if profile.constant(stage.resource, stage.kind, system) is None
     }
 
 
@@ -52,16 +61,9 @@ def prices_network(work: Work, profile: Profile, system: str) -> bool:
 
     A server whose profile is of its GPUs says nothing about a system that has its network on the CPU.
     """
-    done = {
-        stage.resource
-        for group in work.steps
-        for stage, amount in zip(leaves(group.tree), group.amounts.sum(axis=0), strict=True)
-        if amount and stage.kind in NETWORK
-    }
-    found = {place: [profile.constant(place, kind, system) for kind in NETWORK] for place in done}
-    return all(
-        any(each and (each.each_s or each.per_s < math.inf) for each in constants) for constants in found.values()
-    )
+    places = {stage.resource for stage in _done(work) if stage.kind in NETWORK}
+    prices = ([profile.constant(place, kind, system) for kind in NETWORK] for place in places)
+    return all(any(each and (each.each_s or each.per_s < math.inf) for each in constants) for constants in prices)
 
 
 def replay(work: Work, profile: Profile, system: str, devices: int = 1) -> Modelled:

@@ -40,13 +40,14 @@ NEEDED = ("xdl", "dlrm", "fae", "slipstream", *ON_HOTLINE)
 EPOCHS, MINUTE = 10, 60.0
 MEAN = "geomean"  # over the sets, where a data set stands
 GIB = 2**30
+XDL_LINK = Unknown((LINK, "bytes", "xdl"), "per_s")
 # What is fitted, ten constants: of XDL, of PyTorch with its operators on the host, and of the copies over the link.
 # Work on tables is priced by the lookup and by the row, and an operator's call assumed to take some ten µs: to explain
 # these times by calls, each would have to take twelve to forty times as much.
 UNKNOWNS = (
     Unknown((DEVICE, "passes", "xdl"), "per_s"),
     Unknown((HOST, "rows_written", "xdl"), "each_s"),
-    XDL_LINK := Unknown((LINK, "bytes", "xdl"), "per_s"),
+    XDL_LINK,
     Unknown((STEP, "any"), "each_s"),
     Unknown((DEVICE, "passes"), "per_s"),
     Unknown((HOST, "rows_read"), "each_s"),

@@ -15,7 +15,7 @@ from bench.replay import store
 from bench.replay.extrapolate import FULL, full_epoch
 from bench.replay.model import prices_network, replay, unpriced
 from bench.replay.profile import FABRIC, Profile
-from bench.results import RUNS, read_rows, read_whole, write_whole
+from bench.results import RUNS, read_rows, read_text, write_whole
 from bench.table import Table, number
 from datasets.errors import UserError
 
@@ -74,9 +74,8 @@ def replay_folder(
     if frame.empty:
         return frame, free, without
     names = {row["hardware"] for row in rows}
-    if (out / FILE).exists():  # else what is damaged of other hardware would go without a word
-        read_whole(out / FILE, numbers=("devices", "modelled_s"))
-    before = [row for row in read_rows(out / FILE) if row.get("hardware") not in names and list(row) == list(rows[0])]
+    kept = read_text(out / FILE).to_dict("records") if (out / FILE).exists() else []
+    before = [row for row in kept if row.get("hardware") not in names and list(row) == list(rows[0])]
     every = pd.DataFrame([*before, *rows])
     write_whole(out / FILE, lambda path: every.to_csv(path, index=False))
     return frame, free, without

@@ -5,8 +5,6 @@ Unlike a figure, a page may not leave out what it cannot read. So every row has 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +14,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.results import CELLS, COLUMNS, STUDY_CELLS, TEXT, damaged, read_rows, read_whole
+from bench.results import CELLS, COLUMNS, LONGEST, STUDY_CELLS, TEXT, damaged, read_rows, read_text, read_whole
 from bench.stats import NO_DIFFERENCE, NO_INTERVAL
 from bench.summary import OVER_SETS, REFERENCES, STATUSES, modelled_seconds
 from datasets.errors import UserError, printable
 
 ALWAYS = ("runs", "evals", "phases", "steps")  # every results folder has these, however little it has run
-LONGEST = 2000  # characters of a cell: a reason can hold a whole traceback
 VERDICTS = ("baseline", "faster", "slower", NO_DIFFERENCE, NO_INTERVAL, "")
 ESTIMATES = ("speedup", "auc_diff", "logloss_diff")
 SPREAD = ("", "_low", "_high", "_n")
@@ -107,28 +104,8 @@ def load(out: Path) -> Comparison:
     if not set(cells["run_id"]) - {""} <= known:
         raise UserError(f"{out / 'cells.csv'} names runs that runs.csv lacks; the same compare writes both anew.")
     extras = {name: read_text(out / name) for name in (REPLAY, PAPERS) if (out / name).exists()}
-    study_cells = read_whole(out / "study_cells.csv", STUDY_CELLS)
+    study_cells = read_whole(out / "study_cells.csv", STUDY_CELLS, filled=("size", "epochs", "seed"))
     return Comparison(out, summary, policies, cells, study_cells, extras)
-
-
-def read_text(path: Path) -> pd.DataFrame:
-    """A CSV that was written whole, every cell as text that can be shown. UserError where it is not whole."""
-    try:
-        text = path.read_bytes().decode()
-        lines = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-    except FileNotFoundError:
-        raise UserError(f"{path} is missing; the command that makes it writes it anew.") from None
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}.") from None
-    except (UnicodeDecodeError, csv.Error):
-        raise damaged(path) from None
-    header = lines[0] if lines else []
-    ragged = any(len(line) != len(header) for line in lines)
-    if not header or ragged or len(set(header)) < len(header) or not text.endswith("\n"):
-        raise damaged(path)
-    return pd.DataFrame(
-        [[printable(cell, LONGEST) for cell in line] for line in lines[1:]], columns=header, dtype=object
-    )
 
 
 def _read(path: Path, words: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:

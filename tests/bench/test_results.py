@@ -132,3 +132,9 @@ def test_a_whole_file_is_read_and_a_missing_one_is_empty(tmp_path: Path) -> None
     (tmp_path / "made.csv").write_text("run_id,seed\na,1\nb,\n")
     assert read_whole(tmp_path / "made.csv")["seed"].tolist()[0] == 1
     assert read_whole(tmp_path / "none.csv").empty
+
+
+def test_what_every_row_has_may_not_be_empty(tmp_path: Path) -> None:
+    (tmp_path / "made.csv").write_text("run_id,seed\na,1\nb,\n")
+    with pytest.raises(UserError, match="is damaged; remove it"):
+        read_whole(tmp_path / "made.csv", filled=("seed",))
